@@ -54,12 +54,12 @@ def add_line(line: FileLine, seen: Sequence[str] = ()) -> None:
 
 
 def inner_name(path: str) -> str:
-    """Return a relative path without ``.`` and ``..``; empty if it leads out of the folder."""
+    """Return a relative path without ``.`` and ``..``; empty if none in the folder has it."""
     parts: list[str] = []
     for part in PurePosixPath(path).parts:
         if part == ".." and parts:
             parts.pop()
-        elif part in ("..", "/"):
+        elif part in ("..", "/") or "\0" in part:
             return ""
         else:
             parts.append(part)
@@ -104,7 +104,7 @@ def add_requirement(line: FileLine, given: str) -> None:
     bare = _HASH.split(given)[0].strip()
     if source := _source(bare):
         # A layer takes its place, or it is a source to pin.
-        name = source.get("folder") or source["file"].split("-")[0]
+        name = source.get("folder") or source.get("file", "").split("-")[0]
         named = bare.partition(" @ ")[0] if " @ " in bare else name
         if not line.decided("python", package_of(named)):
             line.refuse_source(source)

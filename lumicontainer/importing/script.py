@@ -21,8 +21,8 @@ from lumicontainer.importing.replacements import replacement_for, table
 from lumicontainer.importing.shell_split import ShellCommand, command_words, expand_variables, split
 from lumicontainer.system import process
 
-_PIP = re.compile(r"(?:python[\d.]*\s+-m\s+)?pip[\d.]*\s+install\b|uv\s+pip\s+install\b")
-_CONDA = re.compile(r"(?:conda|mamba|micromamba)\s+(install|create|env\s+(?:create|update))\b")
+_PIP = re.compile(r"(?:python[\d.]*\s+-m\s+)?pip[\d.]*\s+install(?!\S)|uv\s+pip\s+install(?!\S)")
+_CONDA = re.compile(r"(?:conda|mamba|micromamba)\s+(install|create|env\s+(?:create|update))(?!\S)")
 _INSTALLERS = re.compile(r"(?i)(mini|mamba|ana)(conda|forge)|micromamba|get-pip\.py")
 _ARCHIVE = re.compile(r"\.(tar(\.\w+)?|tgz|tbz2?|txz|zip|sh|run)$")
 _ASSIGNMENT = re.compile(r"\w+=\S*")
@@ -88,7 +88,7 @@ class ShellReader:
         return self._is_other_kept(line, expand_variables(plain, values))
 
     def _read_installer(self, line: FileLine, found: Sequence[str]) -> bool:
-        joined = " ".join(found)
+        joined = shlex.join(found)
         if re.match(r"apt(-get)?\s", joined) and "install" in found:
             _add_apt(line, found[found.index("install") + 1 :])
         elif _PIP.match(joined):

@@ -289,14 +289,26 @@ def test_a_file_that_cannot_be_read_is_refused_at_its_place(
         imported(name, text)
 
 
-@pytest.mark.parametrize("requirement", ['numpy; os_name ~= "x"', "a @ https://[x/y"])
+@pytest.mark.parametrize(
+    "requirement", ['numpy; os_name ~= "x"', "a @ https://[x/y", "git+https://a@", "-r \0"]
+)
 def test_a_requirement_that_cannot_be_judged_is_not_carried(
     imported: Import, requirement: str
 ) -> None:
     assert rows(imported("requirements.txt", requirement)) == [(1, "not carried", requirement)]
 
 
-@pytest.mark.parametrize("text", ["CMD [1, [2]]", "CMD null", "CMD []", "RUN " + "[" * 20000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CMD [1, [2]]",
+        "CMD null",
+        "CMD []",
+        "RUN " + "[" * 20000,
+        "RUN pip install[ a",
+        "RUN pip 'install a'",
+    ],
+)
 def test_a_command_of_another_kind_is_reported(dockerfile: Import, text: str) -> None:
     assert len(rows(dockerfile(text))) == 1
 
@@ -335,6 +347,10 @@ def test_an_option_that_changes_a_copy_is_not_ignored(
 ) -> None:
     draft = dockerfile(f"COPY {option} run.sh /opt/", **{"run.sh": "id\n"})
     assert (notes(draft), draft.files) == ([why], {})
+
+
+def test_a_base_without_a_name_is_not_carried(imported: Import) -> None:
+    assert notes(imported("Dockerfile", "FROM\n"))[0].startswith("unknown base image")
 
 
 def test_instruction_names_end_at_any_blank(imported: Import) -> None:
