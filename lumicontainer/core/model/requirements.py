@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 
 from lumicontainer.core.model.files import LayerFile
@@ -66,9 +67,9 @@ def applies(text: str, python: str) -> bool:
     """Return whether pip installs a requirement in an image with this Python."""
     try:
         marker = Requirement(text).marker
-    except InvalidRequirement:  # Pip reports it.
-        return True
-    return marker is None or marker.evaluate(marker_values(python))
+        return marker is None or marker.evaluate(marker_values(python))
+    except (InvalidRequirement, UndefinedComparison, UndefinedEnvironmentName):
+        return True  # Pip reports it.
 
 
 requirement = checked(text, fault, pattern=r"^[A-Za-z0-9][^@/\\;]*$")
