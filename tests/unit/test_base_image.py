@@ -65,6 +65,25 @@ def test_what_a_base_provides_satisfies_the_layers_that_require_it(resolved: Res
         resolved({"layers/greet/layer.yaml": needy})
 
 
+@pytest.mark.parametrize("requires", ["", "requires: [pytorch]\n", "requires: [tiny]\n"])
+def test_a_layer_compiles_on_all_of_the_base_that_provides_what_it_requires(
+    resolved: Resolve, requires: str
+) -> None:
+    own = (
+        "path: [/opt/conda/bin]\nenvironment: {CONDA: /opt/conda}\npackages: {apt: [libaio-dev]}\n"
+    )
+    files = {
+        "layers/tiny/layer.yaml": base()["layers/tiny/layer.yaml"] + own,
+        "layers/greet/layer.yaml": HELLO["layers/greet/layer.yaml"] + requires,
+        "layers/greet/compile.sh": "pip wheel --wheel-dir $wheels .\n",
+    }
+    below, greet, _ = make_plan(resolved(files), ()).steps
+    assert greet.compiled
+    assert greet.compiled.parent == below.key
+    assert "\nexport PATH=/opt/conda/bin:" in greet.compiled.program
+    assert "export CONDA=/opt/conda\n" in greet.compiled.program
+
+
 @pytest.mark.parametrize(
     ("bootstrap", "complaint"),
     [

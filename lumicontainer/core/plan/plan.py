@@ -38,7 +38,8 @@ def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
         parent = stack[-1]
         environment = {**parent.environment, **layer.content.environment}
         own = Parent(layer.name, parent.key, environment, layer.content.path + parent.path)
-        required = [each for each in stack if each.name in layer.requires] or stack[:1]
+        # What no other layer is comes from the base, which its own layer completes.
+        required = [each for each in stack if each.name in layer.requires] or stack[:2]
         step = layer_step(layer, own, required[-1])
         if step is not None:
             steps.append(step)
