@@ -84,7 +84,7 @@ _CODECS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 """By the mark at its start: how pip decodes a file (pip/_internal/utils/encoding.py)."""
-_HASHED = re.compile(rf"({NAME}==\S+)((?:\s+--hash=sha256:[0-9a-f]{{64}})+)")
+_HASHES = re.compile(r"(?:\s+--hash=sha256:[0-9a-f]{64})+$")
 
 
 class RequirementLine(NamedTuple):
@@ -93,6 +93,11 @@ class RequirementLine(NamedTuple):
     text: str
     line: int
     column: int
+
+    @property
+    def bare(self) -> str:
+        """Return the requirement without its hashes."""
+        return _HASHES.sub("", self.text)
 
 
 def requirement_lines(content: bytes) -> Iterator[RequirementLine]:
@@ -134,18 +139,26 @@ def _is_for_pip(text: str) -> bool:
 
 def has_hashes(file: LayerFile) -> bool:
     """Return whether a file of requirements pins what it names by itself."""
-    return any(_HASHED.fullmatch(line.text) for line in requirement_lines(file.content))
+    return any(line.bare != line.text for line in requirement_lines(file.content))
 
 
 def check_files(files: Iterable[LayerFile], folder: str, problems: Problems) -> None:
     """Note the lines of a layer's files of requirements that are more than names with versions."""
     for file in files:
         for line in requirement_lines(file.content) if is_file_of(file) else ():
-            hashed = _HASHED.fullmatch(line.text)
-            if wrong := fault(hashed[1] if hashed else line.text, markers=True):
+            if wrong := _line_fault(line):
                 place = Place(f"{folder}/{file.name}", line.line, line.column)
                 what = f"expected a requirement such as numpy==2.3.4, got {line.text!r}"
                 problems.add(what, place, why=wrong.why, hint=wrong.hint)
+
+
+def _line_fault(line: RequirementLine) -> Fault | None:
+    if (wrong := fault(line.bare, markers=True)) or line.bare == line.text:
+        return wrong
+    exact = [each.operator == "==" for each in Requirement(line.bare).specifier]
+    if exact == [True] and ".*" not in line.bare.partition(";")[0]:
+        return None
+    return Fault("", "a hash is of one version", "write NAME==VERSION before it")
 
 
 def check_version(name: str, value: object, place: str, problems: Problems) -> None:
