@@ -211,6 +211,31 @@ def test_facts_come_from_all_parts_of_a_layer(resolved: Resolve) -> None:
     assert {name: seen.get(name) for name in expected} == expected
 
 
+def test_facts_come_from_files_of_requirements_too(resolved: Resolve) -> None:
+    lines = (
+        "# what the script installs\n"
+        "torch==2.9.1+rocm6.2\n"
+        f"Flash_Attn[x]==2.8.3 \\\n  --hash=sha256:{'0a' * 32}\n"
+        "einops>=0.8\n"
+        "horovod==0.28.1; python_version < '3'\n"
+    )
+    files = {
+        "layers/greet/requirements.txt": lines,
+        "layers/greet/build.txt": "cython==3.2.4\n",
+        "layers/greet/notes.txt": "no requirements: these are words\n",
+    }
+    facts = facts_of(resolved(files))
+    packages = {name: facts[name][0].value for name in facts if name.startswith("package.")}
+    assert packages == {
+        "package.torch": "2.9.1+rocm6.2",
+        "package.flash-attn": "2.8.3",
+        "package.einops": "",
+    }
+    ((tag, place),) = facts["wheel.rocm"]
+    assert tag == "6.2"
+    assert place.endswith("layers/greet/requirements.txt:2:1")
+
+
 def test_a_layer_that_is_left_out_gives_no_facts(resolved: Resolve) -> None:
     layer = "summary: x\nversion: '1'\nvariants:\n  cpu: {omit: no GPU}\n"
     assert "greet" not in found(resolved({"layers/greet/layer.yaml": layer}))

@@ -1,11 +1,14 @@
 """Collect the facts about an image before it is built: versions, values, tags of its wheels."""
 
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from lumicontainer.core.model import Platform, Value
+from lumicontainer.core.model.requirements import is_file_of, requirement_lines
 from lumicontainer.core.model.source import source_facts, source_name
 from lumicontainer.core.model.wheel_names import normal, rocm_tags
 from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
+from lumicontainer.core.resolve.inputs import BUILD_REQUIREMENTS
 from lumicontainer.core.rules.conditions import COMMIT, ENVIRONMENT, PACKAGE, Fact, Facts
 from lumicontainer.inside import version_range
 
@@ -34,12 +37,13 @@ def _of_layer(layer: ResolvedLayer) -> Iterator[tuple[str, Fact]]:
         yield name, Fact(value, where)
     for name, value in layer.content.environment.items():
         yield ENVIRONMENT + name, Fact(value, where)
-    for requirement in layer.content.python:
+    requirements = [(requirement, where) for requirement in layer.content.python]
+    requirements += _in_files(layer)
+    for requirement, place in requirements:
         name, _, pinned = requirement.partition("==")
-        yield PACKAGE + normal(name), Fact(pinned, where)
+        yield PACKAGE + normal(name), Fact(pinned, place)
     texts = [(str(setting.value), setting.place) for setting in layer.settings]
-    texts += [(requirement, where) for requirement in layer.content.python]
-    for text, place in texts:
+    for text, place in (*texts, *requirements):
         for tag in rocm_tags(text):
             yield "wheel.rocm", Fact(tag, place)
     for source in layer.content.sources:
@@ -48,6 +52,19 @@ def _of_layer(layer: ResolvedLayer) -> Iterator[tuple[str, Fact]]:
                 yield f"{layer.name}.{name}", Fact(value, where)
             else:
                 yield name, Fact(value, f"{where}: {source_name(source)}")
+
+
+def _in_files(layer: ResolvedLayer) -> Iterator[tuple[str, str]]:
+    """Yield the requirements that a layer's files name for the image, each with its place.
+
+    Those with a marker are not among them: the image's Python decides whether they are installed.
+    """
+    for file in layer.files:
+        if not is_file_of(file) or PurePosixPath(file.name).name == BUILD_REQUIREMENTS:
+            continue
+        for line in requirement_lines(file.content):
+            if ";" not in line.bare:
+                yield line.bare, f"{layer.folder}/{file.name}:{line.line}:{line.column}"
 
 
 def written(value: Value) -> str:
