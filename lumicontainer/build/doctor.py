@@ -14,7 +14,7 @@ from lumicontainer.build.workspace import NEED_TREE
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.engines import ENGINES
 from lumicontainer.errors import HostError, LumicontainerError, Problem
-from lumicontainer.host import machine
+from lumicontainer.host.recipes import find_platform
 from lumicontainer.host.site import DEBIAN_KEYRING, debian_mirror
 from lumicontainer.system import process, units, user_namespaces
 from lumicontainer.system.files.temporary import temporary_root
@@ -84,8 +84,7 @@ def _program(name: str, why: str, package: str) -> HostFinding:
 
 
 def _platform() -> str:
-    catalog = open_catalog()
-    platform = catalog.platform(machine.platform_here(catalog.detected()))
+    platform = find_platform(open_catalog(), None)
     return f"{platform.name}: {platform.summary}"
 
 

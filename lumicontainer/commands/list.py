@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lumicontainer.commands import context
-from lumicontainer.errors import INPUT_WRONG, OK, InputError, Problem
+from lumicontainer.errors import INPUT_WRONG, OK, InputError, Problem, Problems
 from lumicontainer.host.machine import platform_here
 from lumicontainer.system.terminal.output import print_json, print_table, report
 
@@ -30,11 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
     for kind, read in readers.items():
         names = catalog.names(kind)
         found[f"{kind}s"] = {name: _summary(read, name, broken) for name in names}
-    try:
-        here = platform_here(catalog.detected())
-    except InputError as error:
-        broken |= dict.fromkeys(error.problems)
-        here = None
+    # Those that cannot be read are among the broken already.
+    here = platform_here(catalog.detected(Problems()))
     if arguments.json:
         print_json({**found, "platform_here": here})
     else:
@@ -44,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     return INPUT_WRONG if broken else OK
 
 
-def _print(found: dict[str, dict[str, str]], here: str | None) -> None:
+def _print(found: dict[str, dict[str, str]], here: str) -> None:
     for kind, entries in found.items():
         sys.stdout.write(f"{kind}\n")
         marks = {here: " (this host)"} if kind == "platforms" else {}

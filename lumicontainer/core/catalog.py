@@ -58,11 +58,15 @@ class Catalog:
         self._layers: dict[str, model.Layer] = {}
 
     def names(self, kind: str) -> list[str]:
-        """Return the names of all recipes, profiles, layers or platforms, sorted."""
+        """Return the names of all recipes, profiles, layers or platforms, sorted.
+
+        Hidden files are none: editors and desktops write them beside documents.
+        """
         pattern = "*/layer.yaml" if kind == "layer" else "*.yaml"
         paths = (path for each in self._folders(kind) for path in each.path().glob(pattern))
         found = {path.parent.name if kind == "layer" else path.stem for path in paths}
-        return sorted(found - {RULES} if kind == "recipe" else found)
+        shown = {name for name in found if not name.startswith(".")}
+        return sorted(shown - {RULES} if kind == "recipe" else shown)
 
     def recipe(self, name: str) -> model.Recipe:
         """Read one recipe; raise ``InputError`` if it is not found or invalid."""
@@ -181,7 +185,8 @@ class Catalog:
 
     def _find(self, kind: str, name: str) -> File:
         known = self.names(kind)
-        file = self._lookup(kind, f"{name}.yaml") if name in known else None
+        hidden = name.startswith(".") and "/" not in name
+        file = self._lookup(kind, f"{name}.yaml") if hidden or name in known else None
         if file is None:
             where = ", ".join(display(each.path()) for each in self._folders(kind))
             hint = did_you_mean(name, known)
@@ -193,10 +198,18 @@ class Catalog:
             raise InputError(Problem(f"no {kind} can be called {name!r}", where, why, hint))
         return file
 
-    def detected(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield the name of each platform, and the paths by which a host is known to be one."""
+    def detected(self, problems: Problems) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield the name of each platform, and the paths by which a host is known to be one.
+
+        Notes what is wrong in those that cannot be read, and leaves them out.
+        """
         for name in self.names("platform"):
-            yield name, self.platform(name).detect
+            try:
+                found = self.platform(name).detect
+            except InputError as error:
+                problems.found += error.problems
+                continue
+            yield name, found
 
     def layer(self, name: str) -> model.Layer:
         """Read one layer that is known to be there; raise ``InputError`` if it is invalid."""
@@ -286,6 +299,8 @@ def _refuse_misnamed(own: Path) -> None:
     problems: dict[str, Problem] = {}
     for pattern, meant in _MISNAMED.items():
         for path in sorted(own.glob(pattern)):
+            if path.name.startswith("."):
+                continue
             # Files of other programs have this suffix, too: a recipe names its base.
             if pattern == "*.yml" and "\nbase:" not in read_text(own, path.name):
                 continue

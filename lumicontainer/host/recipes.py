@@ -13,6 +13,7 @@ from lumicontainer.errors import InputError, LockError, Problem, Problems, did_y
 from lumicontainer.host.machine import platform_here
 from lumicontainer.system.files.recipe_folder import display, read_text
 from lumicontainer.system.files.write import write_whole
+from lumicontainer.system.terminal.output import report
 
 SUFFIX = ".yaml"
 
@@ -37,7 +38,7 @@ def resolve_recipe(
     catalog = open_catalog(folder)
     if (near := nearby(name)) and name not in catalog.names("recipe"):
         raise InputError(Problem(f"recipe '{name}' not found", hint=f"name its file: {near}"))
-    where = platform or platform_here(catalog.detected())
+    where = platform or detect_platform(catalog)
     found = decide(catalog.materials(name, where, profile), values)
     return _locked(found, catalog, word_of(name, folder)) if locked else found
 
@@ -86,7 +87,16 @@ def word_of(recipe: str, folder: Path | None) -> str:
 
 def find_platform(catalog: Catalog, name: str | None) -> Platform:
     """Read the platform of a name, by default that of this host."""
-    return catalog.platform(name or platform_here(catalog.detected()))
+    return catalog.platform(name or detect_platform(catalog))
+
+
+def detect_platform(catalog: Catalog) -> str:
+    """Return the name of this host's platform; warn of platforms that cannot be read."""
+    problems = Problems()
+    found = platform_here(catalog.detected(problems))
+    for problem in problems.found:
+        report(problem._replace(level="warning"))
+    return found
 
 
 def find_lock(resolved: Resolved, catalog: Catalog) -> tuple[str, Lock] | None:

@@ -2,6 +2,7 @@
 
 import errno
 import io
+import json
 import os
 import re
 import subprocess
@@ -16,6 +17,7 @@ from lumicontainer import cli
 from lumicontainer.commands import show
 from lumicontainer.commands.show import DOCUMENTS
 from lumicontainer.core.catalog import open_catalog
+from lumicontainer.errors import Problems
 
 from .conftest import Ask, Hello, Run, refused, succeeded
 from .test_cache import make_image
@@ -54,7 +56,21 @@ def test_a_platform_is_here_if_all_its_paths_are(ask: Ask, hello: Hello, tmp_pat
 
 
 def test_lumi_is_known_by_its_software() -> None:
-    assert dict(open_catalog().detected())["lumi-g"] == ("/appl/lumi",)
+    assert dict(open_catalog().detected(Problems()))["lumi-g"] == ("/appl/lumi",)
+
+
+def test_an_unfinished_platform_is_in_the_way_of_no_other(
+    lumicontainer: Run, ask: Ask, hello: Hello
+) -> None:
+    words = hello({**SETS, "envs/bad.yaml": "summary: x\naccelerator: cpu\ndrivr: '6'\n"})
+    done = lumicontainer("show", *words)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("warning: platform has no key 'drivr'") == 1
+    assert "bad.yaml:3:1" in done.stderr
+    refused(lumicontainer("show", *words, "--platform", "bad"), "platform has no key 'drivr'")
+    data = json.loads(lumicontainer("list", *words[1:], "--json").stdout)
+    assert data["platform_here"] == "workstation"
+    assert data["platforms"]["bad"] == "(cannot be read)"
 
 
 def test_show_prints_each_value_and_its_origin(lumicontainer: Run, ask: Ask, hello: Hello) -> None:

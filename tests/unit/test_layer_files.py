@@ -76,6 +76,15 @@ def test_windows_line_endings_are_refused_with_a_command(write: Write, name: str
     assert "hint: sed -i 's/\\r$//' " in text
 
 
+def test_what_editors_and_desktops_leave_is_no_file_of_a_layer(write: Write) -> None:
+    names = (".install.sh.swp", "install.sh~", "#install.sh#", ".DS_Store", "._install.sh")
+    files = {f"layers/greet/{name}": CHECK for name in (*names, "checks/works.sh~")}
+    folder = write({**HELLO, **files, "layers/greet/.kept": ""})
+    (folder / "layers/greet/.#install.sh").symlink_to("me@host.1234:1700000000")
+    layer = open_catalog(folder).layer("greet")
+    assert {file.name for file in layer.files} == {"install.sh", ".kept"}
+
+
 HASH = f"--hash=sha256:{'0a' * 32}"
 
 

@@ -147,6 +147,17 @@ def test_every_shipped_recipe_layer_and_platform_is_right() -> None:
     assert [catalog.layer(name).name for name in catalog.names("layer")]
 
 
+def test_hidden_files_are_no_documents(write: Write) -> None:
+    folder = write({**HELLO, "envs/._mine.yaml": "\0\5", "profiles/.old.yaml": "x: 1\n"})
+    (folder / "._hello.yml").write_bytes(b"\x00\x05\xff")
+    for name in (".#hello.yaml", ".#hello.yml", "envs/.#mine.yaml"):
+        (folder / name).symlink_to("me@host.1234:1700000000")
+    catalog, shipped = open_catalog(folder), open_catalog()
+    for kind in ("platform", "profile"):
+        assert catalog.names(kind) == shipped.names(kind)
+    assert {*catalog.names("recipe")} - {*shipped.names("recipe")} == {"hello"}
+
+
 @pytest.mark.parametrize("name", ["image", "host"])
 def test_a_layer_has_no_name_that_checks_of_no_layer_have(write: Write, name: str) -> None:
     text = layer_problems(write({f"layers/{name}/layer.yaml": "summary: x\n"}), name)

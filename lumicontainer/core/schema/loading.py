@@ -153,7 +153,7 @@ def _parameters(layer: model.Layer, problems: Problems) -> Iterator[model.Parame
 
 _NAMES = (SCRIPT, COMPILE, FINISH)
 _FOLDERS = (FOLDER.rstrip("/"), *ACCELERATORS)
-_COPIES = ("~", ".orig", ".rej", ".bak", ".swp", ".tmp")
+_COPIES = (".orig", ".rej", ".bak", ".tmp")
 """Ends of names that editors and patch give to copies."""
 
 

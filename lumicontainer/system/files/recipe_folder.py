@@ -6,6 +6,7 @@ a pipe may never end, and a device may act when it is opened.
 
 import contextlib
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -19,6 +20,9 @@ MAX_DEPTH = 20
 MAX_FILES = 5000
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+
+_LEFT = re.compile(r"\.[#_].*|#.*#|.*~|\..*\.sw[a-p]|\.DS_Store", re.DOTALL)
+"""Names of what Emacs, vim and other editors, and macOS, leave in folders."""
 
 
 class Found(NamedTuple):
@@ -58,7 +62,10 @@ def read_bytes(root: Path, name: str) -> bytes:
 
 
 def files_below(root: Path, name: str, problems: Problems) -> Iterator[Found]:
-    """Yield the files of a folder below ``root``, sorted; add read errors to ``problems``."""
+    """Yield the files of a folder below ``root``, sorted; add read errors to ``problems``.
+
+    What editors and desktops leave there is passed over.
+    """
     path = root / name
     try:
         with _opened(root, PurePosixPath(name).parts) as folder:
@@ -73,7 +80,7 @@ def files_below(root: Path, name: str, problems: Problems) -> Iterator[Found]:
 def _walk(folder: int, path: Path, problems: Problems, within: str = "") -> Iterator[Found]:
     if within.count("/") > MAX_DEPTH:
         raise _error(path / within, f"folders nested more than {MAX_DEPTH} deep")
-    for file in sorted(os.listdir(folder)):
+    for file in sorted(each for each in os.listdir(folder) if not _LEFT.fullmatch(each)):
         name = f"{within}{file}"
         here = path / name
         try:
