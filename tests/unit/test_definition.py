@@ -14,7 +14,7 @@ from lumicontainer.core.render.render import ImageDescription, render
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import InputError
 
-from ..conftest import STRANGE
+from ..conftest import HELLO, STRANGE
 
 BASE = Bootstrap("docker", image="debian:bookworm")
 
@@ -96,3 +96,20 @@ def test_what_no_variable_can_hold_is_refused(resolved: Callable[..., Resolved])
 def test_bytes_that_are_no_text_are_refused(resolved: Callable[..., Resolved]) -> None:
     with pytest.raises(InputError, match="base64"):
         resolved(None, "greet.greeting=\udcff")
+
+
+@pytest.mark.parametrize("release", ["bookworm", "trixie", "sid"])
+def test_a_dockerfile_begins_with_no_image_of_another_release(
+    resolved: Callable[..., Resolved], release: str
+) -> None:
+    base = HELLO["layers/tiny/layer.yaml"]
+    base += (
+        "version: bookworm\nversions: {bookworm: {}, trixie: {}, sid: {docker_image: 'd:sid'}}\n"
+    )
+    plan = make_plan(resolved({"layers/tiny/layer.yaml": base}, f"tiny.version={release}"), ())
+    if release == "trixie":
+        with pytest.raises(InputError, match="debian:bookworm, with which Docker begins, is bookw"):
+            render(plan, "dockerfile", mirror="")
+    else:
+        image = {"bookworm": "debian:bookworm", "sid": "d:sid"}[release]
+        assert f"\nARG BASE={image}\n" in render(plan, "dockerfile", mirror="")

@@ -28,7 +28,7 @@ FIELDS = {
     **dict.fromkeys(("Discouraged", "Gpu", "HostLibrary", "Threshold", "Variable"), RECORD),
     **dict.fromkeys(("GitSource", "Packages", "SdistSource", "UrlSource"), STEP),
     "Bootstrap": BASE,
-    **dict.fromkeys(("Bootstrap.image", "Bootstrap.sha256"), NOTHING),
+    **dict.fromkeys(("Bootstrap.image", "Bootstrap.image_of", "Bootstrap.sha256"), NOTHING),
     "Content": STEP,
     **dict.fromkeys(("Content.apt_versions", "Content.image", "Expects"), NOTHING),
     **dict.fromkeys(("Content.provides", "PipInstall.package"), RECORD),

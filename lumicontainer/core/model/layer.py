@@ -284,6 +284,8 @@ class Bootstrap(NamedTuple):
     """For localimage: the sha256 of the file. A build refuses another file."""
     packages: str = ""
     """The sha256 of the list of packages that debootstrap must have made it of; empty for any."""
+    image_of: str = ""
+    """The release that ``image`` is where it is another than ``release``."""
 
     @property
     def by_debootstrap(self) -> bool:

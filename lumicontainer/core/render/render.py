@@ -112,6 +112,11 @@ def _check_docker(plan: Plan) -> None:
         why = f"the base is an image file, {file}, and Docker begins with an image of a registry"
         hint = "use --format def, or lumicontainer build"
         raise InputError(Problem("cannot write a Dockerfile", why=why, hint=hint))
+    if other := plan.bootstrap.image_of:
+        base, release = plan.bootstrap.image, plan.bootstrap.release
+        why = f"the base is {release}, and {base}, with which Docker begins, is {other}"
+        hint = f"add {release} to the base's 'versions', with the docker_image that it is"
+        raise InputError(Problem("cannot write a Dockerfile", why=why, hint=hint))
     large = [step.name for step in plan.steps if _longest(step) * 4 // 3 > MAX_DOCKER_STEP]
     why = "its files do not fit in one argument of a program (128 KiB)"
     hint = "use --format def, or let install.sh download the large files"

@@ -206,7 +206,9 @@ def _bootstrap(use: LayerUse, resolved: ResolvedLayer, context: _Context) -> Boo
     if bootstrap.agent == LOCALIMAGE:
         image = f"{PurePosixPath(bootstrap.file).name}@sha256:{bootstrap.sha256}"
     release = bootstrap.release and (_release(resolved, context.problems) or bootstrap.release)
-    return bootstrap._replace(release=release, image=image)
+    own = resolved.content.image or release == bootstrap.release
+    image_of = "" if own else bootstrap.release
+    return bootstrap._replace(release=release, image=image, image_of=image_of)
 
 
 def _release(resolved: ResolvedLayer, problems: Problems) -> str:
