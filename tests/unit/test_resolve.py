@@ -67,6 +67,26 @@ def test_a_release_is_a_name_and_no_text_of_a_definition(resolved: Resolve, rele
     assert "such as bookworm" in problem.hint
 
 
+SDIST = "summary: x\nsources: [{sdist: mpi4py}]\n"
+
+
+@pytest.mark.parametrize(
+    ("layer", "file", "complaint"),
+    [
+        (SDIST, "install.sh", "'greet' takes 'mpi4py' and has no parameter 'version'"),
+        (f"version: '4'\n{SDIST}", "requirements.txt", "writes the file 'requirements.txt' itself"),
+        ("summary: x\nsources: [{url: 'https://a.org/b', file: b}]\n", "finish.sh", "does not use"),
+    ],
+    ids=["no version", "own requirements", "finish"],
+)
+def test_sources_that_no_step_could_install_are_refused(
+    resolved: Resolve, layer: str, file: str, complaint: str
+) -> None:
+    text = '# ls "$sources"\n' if file == "finish.sh" else ""
+    files = {"layers/greet/layer.yaml": layer, f"layers/greet/{file}": text}
+    assert complaint in error_of(resolved, files)
+
+
 def test_a_parameter_is_none_where_the_accelerator_has_no_use_for_it(resolved: Resolve) -> None:
     layer = "layers/greet/layer.yaml"
     files = {layer: HELLO[layer].replace("default: 1}", "default: 1, unsupported: {cpu: x}}")}

@@ -20,6 +20,8 @@ IMAGE, DEBOOTSTRAP, APT, PYTHON, SDIST, GIT, URL = KINDS = (
 )
 FOLDER = "sources"
 """The folder of a step's sources: a variable of the shell, and a folder in its stage."""
+REQUIREMENTS = "requirements.txt"
+"""The file that a step has of the sources that pip fetches."""
 Sha256: TypeAlias = Annotated[str, validators.sha256]
 
 

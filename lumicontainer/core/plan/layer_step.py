@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from lumicontainer.constants import STAGE, WHEELS, search_path
 from lumicontainer.core import shell
 from lumicontainer.core.model import Content, LayerFile, Packages, Source
-from lumicontainer.core.model.source import FOLDER, fetched, requirement, sdists
+from lumicontainer.core.model.source import FOLDER, REQUIREMENTS, fetched, requirement, sdists
 from lumicontainer.core.plan import steps
 from lumicontainer.core.plan.steps import Compile, Step
 from lumicontainer.core.resolve.decisions import ResolvedLayer
@@ -42,7 +42,7 @@ def layer_step(layer: ResolvedLayer, own: Parent, required: Parent) -> Step | No
     if python := sdists(layer.content.sources):
         version = layer.values().get("version", "")
         lines = "".join(requirement(source, version) for source in python)
-        files.append(LayerFile("requirements.txt", 0o644, lines.encode()))
+        files.append(LayerFile(REQUIREMENTS, 0o644, lines.encode()))
     content = layer.content
     if not (files or content.apt or content.python or _locked_files(content)):
         return None

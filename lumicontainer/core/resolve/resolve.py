@@ -8,13 +8,13 @@ from typing import NamedTuple
 from lumicontainer.core.model import Bootstrap, Layer, LayerUse, Variant
 from lumicontainer.core.model.layer import LOCALIMAGE, Parameter, parameter_value
 from lumicontainer.core.model.requirements import check_index, check_version
-from lumicontainer.core.model.source import FOLDER, fetched, sdists, source_name
+from lumicontainer.core.model.source import FOLDER, REQUIREMENTS, fetched, sdists, source_name
 from lumicontainer.core.resolve import refusals, variants
 from lumicontainer.core.resolve.decisions import Materials, Resolved, ResolvedLayer, Setting
 from lumicontainer.core.resolve.facts import facts_of
 from lumicontainer.core.rules.rules import judge, of_drivers
 from lumicontainer.core.yaml.nodes import Node, Scalar
-from lumicontainer.core.yaml.validators import COMPILE, NAME, SCRIPT
+from lumicontainer.core.yaml.validators import COMPILE, FINISH, NAME, SCRIPT
 from lumicontainer.errors import Place, Problems, did_you_mean
 from lumicontainer.system.terminal import masking
 
@@ -96,34 +96,47 @@ def _resolve_layer(use: LayerUse, context: _Context) -> ResolvedLayer:
         not_reproducible=layer.not_reproducible,
         folder=layer.place.file.removesuffix("/layer.yaml"),
     )
-    for check in (_check_used, _check_pip, _check_passwords):
+    for check in (_check_used, _check_own_lines, _check_pip, _check_passwords):
         check(found, layer.place, context.problems)
     return found
 
 
 def _check_used(layer: ResolvedLayer, place: Place, problems: Problems) -> None:
     wanted = [each for each in layer.content.sources if each.fetch()]
-    if wanted and not fetched(wanted, layer.files):
+    # The last step runs that one, and fetches nothing.
+    files = [file for file in layer.files if file.name != FINISH]
+    if wanted and not fetched(wanted, files):
         what = f"layer '{layer.name}' names sources that it does not use"
-        why = f"none of its files holds ${FOLDER}, the folder in which they would lie"
-        hint = f'use "${FOLDER}/{source_name(wanted[0])}" in its script'
+        why = f"no file of its step holds ${FOLDER}, the folder in which they would lie"
+        hint = f'use "${FOLDER}/{source_name(wanted[0])}" in {layer.script}'
         problems.add(what, place, why=why, hint=hint)
+
+
+def _check_own_lines(layer: ResolvedLayer, place: Place, problems: Problems) -> None:
+    named = {file.name for file in layer.files}
+    if sdists(layer.content.sources) and REQUIREMENTS in named:
+        what = f"layer '{layer.name}' writes the file '{REQUIREMENTS}' itself"
+        why = "it holds the lines of the sources that are 'sdist', with their hashes"
+        problems.add(what, place, why=why, hint="give yours another name, such as tools.txt")
 
 
 def _check_pip(layer: ResolvedLayer, place: Place, problems: Problems) -> None:
     """Note packages without a version or an index, and values of these that pip cannot take."""
     found = {setting.name: setting for setting in layer.settings}
+    packages = [each.sdist for each in sdists(layer.content.sources)]
+    packages += [each.package for each in layer.content.pip_installs]
+    needed = [(package, "version") for package in packages]
+    needed += [(each.package, each.index_parameter) for each in layer.content.pip_installs]
+    for package, name in needed:
+        if name and name not in found:
+            what = f"layer '{layer.name}' takes '{package}' and has no parameter '{name}'"
+            hint = "add a version" if name == "version" else did_you_mean(name, found)
+            problems.add(what, place, hint=hint)
     for each in layer.content.pip_installs:
-        for name in filter(None, ("version", each.index_parameter)):
-            if name not in found:
-                what = f"layer '{layer.name}' takes '{each.package}' and has no parameter '{name}'"
-                hint = "add a version" if name == "version" else did_you_mean(name, found)
-                problems.add(what, place, hint=hint)
         if index := found.get(each.index_parameter):
             check_index(index.value, index.place, problems)
-    packages = [each.sdist for each in sdists(layer.content.sources)]
-    for package in [*packages, *(each.package for each in layer.content.pip_installs)]:
-        if version := found.get("version"):
+    if version := found.get("version"):
+        for package in packages:
             check_version(package, version.value, version.place, problems)
 
 
