@@ -6,19 +6,24 @@ Its documentation: https://docs.cscs.ch/software/container-engine/edf/
 import os
 import shutil
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from lumicontainer.constants import DEFAULTS, search_path
 from lumicontainer.core.render.jinja import fill
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.frontends.owned import MARK, OwnFile
+from lumicontainer.extending.facts import image_id
+from lumicontainer.frontends.owned import MARK, OwnFile, in_the_way
 from lumicontainer.host.binds import Needs
 from lumicontainer.host.host_libraries import Mount
 from lumicontainer.image import records, sif
 from lumicontainer.system.files.write import sync
 
 SUFFIX = ".squashfs"
+_BLOCK = 4096
+_MARK = f"{MARK} kernel --edf from image "
+"""Begins the block behind a copied file system, which ends with the identity of its image."""
 
 
 def edf_folder(prefix: Path | None, environment: Mapping[str, str]) -> Path:
@@ -45,13 +50,17 @@ def _mount(mount: Mount) -> str:
 
 
 def write_squashfs(image: Path) -> None:
-    """Copy the file system of an image into a file beside it, unless that is newer.
+    """Copy the file system of an image into a file beside it, unless it is there.
 
-    Raises ``InputError`` if the image has several: the engine reads one.
+    Raises ``InputError`` if the image has several, because the engine reads one, and if a file of
+    another program has the name of the copy.
     """
     target = _squashfs(image)
-    if target.exists() and target.stat().st_mtime >= image.stat().st_mtime:
+    mark, found = f"{_MARK}{image_id(image)}\n".encode().ljust(_BLOCK, b"\0"), _last_block(target)
+    if found == mark:
         return
+    if os.path.lexists(target) and not found.startswith(_MARK.encode()):
+        raise InputError(in_the_way(target, "move it, or the image, to another folder"))
     parts = sif.partitions(image)
     if len(parts) != 1:
         why = "it has several file systems, and CSCS's container engine reads one"
@@ -63,10 +72,20 @@ def write_squashfs(image: Path) -> None:
             source.seek(parts[0].offset)
             shutil.copyfileobj(source, copy, 1 << 20)
             copy.truncate(parts[0].size)
+            copy.seek(parts[0].size)
+            copy.write(mark)
         sync(draft)
         draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _last_block(path: Path) -> bytes:
+    """Return the last block of a file; empty if it has none."""
+    with suppress(OSError), path.open("rb") as file:
+        file.seek(-_BLOCK, os.SEEK_END)
+        return file.read()
+    return b""
 
 
 def _squashfs(image: Path) -> Path:

@@ -31,8 +31,13 @@ def not_own(files: Iterable[OwnFile], hint: str) -> Iterator[Problem]:
         else:
             continue
         if not is_own:
-            why = "lumicontainer did not write it, and replaces only its own files"
-            yield Problem("a file of another program is in the way", str(each.path), why, hint)
+            yield in_the_way(each.path, hint)
+
+
+def in_the_way(path: Path, hint: str) -> Problem:
+    """Return the message for a file of another program that has the name of one of ours."""
+    why = "lumicontainer did not write it, and replaces only its own files"
+    return Problem("a file of another program is in the way", str(path), why, hint)
 
 
 def _beginning(path: Path) -> str:
