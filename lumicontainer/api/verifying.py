@@ -12,8 +12,9 @@ from lumicontainer.core.catalog import Catalog, open_catalog
 from lumicontainer.core.model import Platform
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import InputError, Problem
+from lumicontainer.host.binds import takes_of_host
 from lumicontainer.host.recipes import find_platform
-from lumicontainer.image import sif
+from lumicontainer.image import records, sif
 from lumicontainer.inside.verify import options, report
 from lumicontainer.inside.verify.outcome import PASSED, SKIPPED, Outcome, from_plain
 from lumicontainer.jobs.follow import Listener
@@ -142,6 +143,7 @@ def _run_in_a_job(
         job.steps(inside),
         **where._asdict(),
         required=asked.required,
+        binds=takes_of_host(records.resolved(asked.image), platform),
         recipes=asked.recipes,
     )
     collected = job.run(wanted, Listener(to.line, to.waiting))

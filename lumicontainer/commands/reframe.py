@@ -9,6 +9,7 @@ from lumicontainer.core.model.check import LEVELS
 from lumicontainer.core.render.jinja import fill
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import OK
+from lumicontainer.host.binds import takes_of_host
 from lumicontainer.image import sif
 from lumicontainer.inside.verify import report
 from lumicontainer.system.terminal.output import write_document
@@ -40,6 +41,7 @@ def _test_class(arguments: argparse.Namespace) -> str:
     platform = context.find_platform(arguments)
     engine = find_engine()
     words = engine.execute(arguments.image.absolute(), (), binds=())
+    binds = job.binds_command(arguments.image, platform, arguments.recipes)
     recipe = str(subject.resolved["recipe"])
     return fill(
         "reframe.py.j2",
@@ -48,7 +50,7 @@ def _test_class(arguments: argparse.Namespace) -> str:
         summary=f"the checks of {recipe}",
         engine=type(engine).__name__,
         options=words[words.index("exec") + 1 : -1],
-        binds=job.binds_command(arguments.image, platform, arguments.recipes),
+        binds=binds if takes_of_host(subject.resolved, platform) else [],
         levels=list(LEVELS),
         checks={
             check["name"]: {

@@ -58,7 +58,7 @@ def needs_of(image: Path, platform: Platform) -> Needs:
     record of the image is missing or damaged, and ``ProgramError`` if the image does not start.
     """
     record = records.resolved(image)
-    found = _of_the_image(image, _wanted(record, platform)) if platform.binds else Needs()
+    found = _of_the_image(image, _wanted(record, platform))
     trust = trust_of(os.environ)
     why = "the path of the host's CA bundle in the container"
     variables = (Set(name, path, why) for name, path in trust.variables.items())
@@ -104,7 +104,18 @@ def _of_another(image: Path, record: Mapping[str, Any], platform: Platform) -> I
         yield Problem(what, str(image), why, hint, "warning")
 
 
+def takes_of_host(record: Mapping[str, Any], platform: Platform) -> bool:
+    """Return whether an image with this record takes anything of a host of ``platform``."""
+    return any(_wanted(record, platform))
+
+
 def _wanted(record: Mapping[str, Any], platform: Platform) -> _Wanted:
+    """Return what an image takes of its host.
+
+    Where nothing is bound, an image of another platform runs with its own files only.
+    """
+    if not platform.binds and record["platform"]["name"] != platform.name:
+        return _Wanted((), ())
     binds: dict[str, Bind] = {}
     for bind in (*platform.binds, *recorded_binds(record)):
         binds.setdefault(bind.path, bind)
@@ -112,10 +123,6 @@ def _wanted(record: Mapping[str, Any], platform: Platform) -> _Wanted:
 
 
 def _of_the_image(image: Path, wanted: _Wanted) -> Needs:
-    """Return the binds and libraries of an image.
-
-    On a platform without binds an image runs with its own files only.
-    """
     there = [bind for bind in wanted.binds if is_there(bind.path)]
     mounts = tuple(Mount(bind.path, bind.path, bind.reason) for bind in there)
     absent = tuple(bind for bind in wanted.binds if bind not in there)

@@ -47,6 +47,8 @@ class Job:
     partition: str = ""
     account: str = ""
     required: str = ""
+    binds: bool = False
+    """Whether its containers take anything of the node."""
     recipes: Path | None = None
     """The user's folder of recipes, which may define the platform."""
 
@@ -83,9 +85,7 @@ def minutes(checks: Sequence[Row]) -> int:
 
 
 def binds_command(image: Path, platform: Platform, recipes: Path | None) -> list[str]:
-    """Return the command that prints, on a node, the binds of an image; empty for no binds."""
-    if not platform.binds:
-        return []
+    """Return the command that prints, on a node, the binds of an image."""
     command = [sys.executable, "-m", "lumicontainer", "binds", "--platform", platform.name]
     if recipes:
         command += ["--recipes", str(recipes.absolute())]
@@ -110,7 +110,7 @@ def script(job: Job, folder: Path) -> str:
         image=image,
         start=start,
         command=verify_command((), job.required),
-        binds=binds_command(job.image, job.platform, job.recipes),
+        binds=binds_command(job.image, job.platform, job.recipes) if job.binds else [],
         folder=str(folder),
         nodes=job.nodes,
         tasks=tasks(job.platform),

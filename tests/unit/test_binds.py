@@ -97,10 +97,13 @@ def test_run_binds_the_libraries_and_puts_them_first(site: Site) -> None:
 
 
 @pytest.mark.parametrize("binding", [True, False])
-def test_run_binds_what_the_image_needs_if_the_platform_binds(site: Site, binding: bool) -> None:
+def test_run_binds_what_the_image_of_another_platform_needs_if_this_one_binds(
+    site: Site, binding: bool
+) -> None:
     site.tell(libraries="what would break")
     other, seen, nowhere = str(site.host.path), str(site.seen), "/nowhere/libgone.so.1"
-    needs = {"binds": [{"path": path, "reason": "x"} for path in (other, seen, nowhere)]}
+    needs: dict[str, object] = {"platform": {"name": "theirs", "accelerator": "cpu"}}
+    needs["binds"] = [{"path": path, "reason": "x"} for path in (other, seen, nowhere)]
     if not binding:
         (site.folder / "own/envs/site.yaml").write_text("summary: x\naccelerator: cpu\n")
         needs["host_libraries"] = [{"path": nowhere, "reason": "the layer needs it"}]
@@ -109,6 +112,19 @@ def test_run_binds_what_the_image_needs_if_the_platform_binds(site: Site, bindin
     words = done.stdout.splitlines()
     assert options(words, "--bind") == ([seen, other] if binding else [])
     assert options(words, "--env") == []
+
+
+def test_run_binds_what_layers_need_on_their_platform_without_binds(site: Site) -> None:
+    (site.folder / "own/envs/site.yaml").write_text("summary: x\naccelerator: cpu\n")
+    rows = [{"path": path, "reason": "x"} for path in (str(site.seen), "/nowhere/data")]
+    image = site.image(binds=rows, host_libraries=wanted(site))
+    done = site.call("binds", image)
+    assert done.returncode == 0, done.stderr
+    assert f"    --bind {site.seen}  # x\n" in done.stdout
+    assert "# not on this host: /nowhere/data: x\n" in done.stdout
+    assert "# libtop.so.1 needs it, and the image has none\n" in done.stdout
+    site.library.unlink()
+    assert "error: the host has no libtop.so.1\n" in site.call("run", image, "--", "true").stderr
 
 
 def test_run_refuses_what_cannot_work_with_all_reasons(site: Site) -> None:

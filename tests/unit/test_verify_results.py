@@ -186,11 +186,12 @@ def test_the_batch_script_is_bash_whatever_files_are_called(tmp_path: Path, plat
     folder = tmp_path / 'it\'s $(touch here) "dir"'
     folder.mkdir()
     checks = [check("a/b"), check("a/mpi", **MPI)]
-    wanted = job_of(checks, platform, folder / "a\nb.sif", nodes=2, required="gpu,network")
+    more: dict[str, Any] = {"nodes": 2, "required": "gpu,network", "binds": platform == "lumi-g"}
+    wanted = job_of(checks, platform, folder / "a\nb.sif", **more)
     srun = tmp_path / "srun"
     srun.write_text('#!/bin/sh\nprintf "%s|" "$@" >&2; echo >&2; echo "{}"\nexit 3\n')
     srun.chmod(0o755)
-    # A stand-in for lumicontainer binds, which the script calls where the platform has binds.
+    # A stand-in for lumicontainer binds, which the script calls where a container has binds.
     binds = ("-m lumicontainer binds", "-c 'print(\"binds=(--bind /x)\")'")
     script = tmp_path / "job.sh"
     script.write_text(job.script(wanted, folder).replace(*binds))
