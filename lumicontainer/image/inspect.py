@@ -22,7 +22,8 @@ def metadata_bytes(image: Path) -> bytes | None:
     """Return the metadata object of an image or None; raise ``InputError`` for another file."""
     for each in sif.read_objects(image):
         if each.kind == sif.JSON and each.name == METADATA:
-            if each.offset < 0 or not 0 <= each.size <= LIMIT:
+            inside = each.offset >= 0 and each.end <= image.stat().st_size
+            if not (inside and 0 <= each.size <= LIMIT):
                 raise sif.no_image(image, f"its descriptor of {METADATA} is damaged")
             with open_regular(image) as file:
                 file.seek(each.offset)

@@ -126,6 +126,8 @@ def partitions(path: Path) -> list[Descriptor]:
     found = [each for each in every if each.kind == PARTITION]
     if not found:
         raise no_image(path, "it has no file system")
+    if wrong := [each.name or "an object" for each in every if min(each.offset, each.size) < 0]:
+        raise no_image(path, f"its descriptor of {wrong[0]} is damaged")
     size = path.stat().st_size
     if cut := [each.name or "an object" for each in every if each.end > size]:
         raise no_image(path, f"it is cut short: {cut[0]} ends after the end of the file")

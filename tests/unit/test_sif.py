@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lumicontainer.errors import InputError
-from lumicontainer.image import sif
+from lumicontainer.image import inspect, sif, sif_format, squashfs
 
 
 def image(
@@ -71,6 +71,22 @@ def test_a_header_that_counts_below_nothing_is_reported(tmp_path: Path, at: int)
     path.write_bytes(content[:at] + struct.pack("<q", -1) + content[at + 8 :])
     with pytest.raises(InputError, match="its header is damaged"):
         sif.read_objects(path)
+
+
+@pytest.mark.parametrize("number", [-1, -(1 << 63), 1 << 40, (1 << 63) - 1])
+@pytest.mark.parametrize("field", [17, 25], ids=["offset", "size"])
+@pytest.mark.parametrize("row", [1, 2], ids=["metadata", "partition"])
+def test_a_descriptor_that_leads_out_of_the_file_is_reported(
+    tmp_path: Path, row: int, field: int, number: int
+) -> None:
+    path = image(tmp_path / "x.sif")
+    at = sif_format.DESCRIPTOR_OFFSET + row * sif_format.DESCRIPTOR_SIZE + field
+    content = path.read_bytes()
+    path.write_bytes(content[:at] + struct.pack("<q", number) + content[at + 8 :])
+    for read in (sif.partitions, inspect.metadata_bytes, squashfs.compression):
+        if row == 1 or read != inspect.metadata_bytes:
+            with pytest.raises(InputError, match=r"is damaged|is cut short"):
+                read(path)
 
 
 @pytest.mark.parametrize("name", ["missing.sif", "."])
