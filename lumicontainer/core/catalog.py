@@ -227,6 +227,7 @@ class Catalog:
         """
         checks: dict[str, model.Check] = {}
         files: dict[str, model.LayerFile] = {}
+        folders: dict[str, str] = {}
         for root in reversed(self.recipes):
             folder = FOLDER.rstrip("/")
             there = os.path.lexists(root / folder)
@@ -234,8 +235,13 @@ class Catalog:
             found = [each._replace(name=FOLDER + each.name) for each in files_there]
             read = check.read_checks(found, IMAGE, display(root), problems)
             files |= {each.name: each for each in read.files}
+            folders |= dict.fromkeys((each.name for each in read.files), display(root))
             # The user's own x.sh stands for x.py as well.
             checks |= {each.file.name.rpartition(".")[0]: each for each in read.each}
+        twins = Problems()
+        check.refuse_twins(checks.values(), folders, twins)
+        # Those of one folder are among the problems already.
+        problems.found += [each for each in twins.found if each not in problems.found]
         return model.Checks(tuple(files.values()), tuple(checks.values()))
 
     def rules(self) -> dict[str, Rule]:

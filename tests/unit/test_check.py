@@ -2,10 +2,13 @@
 
 import pytest
 
+from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.model import Check, Checks, LayerFile
 from lumicontainer.core.schema.check import read_checks
 from lumicontainer.errors import InputError, Problems
 from lumicontainer.inside.verify.outcome import judge
+
+from ..conftest import Write
 
 SPEED = """\
 #!/usr/bin/env bash
@@ -139,3 +142,17 @@ def test_two_checks_of_one_image_have_two_names(files: tuple[str, ...], refused:
     if refused:
         assert "two checks are called 'net/a'" in messages[0]
         assert all(f"layers/net/{name}" in messages[0] for name in files)
+
+
+@pytest.mark.parametrize(("own", "refused"), [("cpu/files.sh", True), ("files.sh", False)])
+def test_an_own_check_has_no_name_of_a_shipped_one_in_another_folder(
+    write: Write, own: str, refused: bool
+) -> None:
+    problems = Problems()
+    open_catalog(write({f"checks/{own}": PLAIN})).checks(problems)
+    messages = [str(problem) for problem in problems.found]
+    assert len(messages) == refused
+    if refused:
+        assert "two checks are called 'image/files'" in messages[0]
+        assert "own/checks/cpu/files.sh" in messages[0]
+        assert "recipes/checks/files.py" in messages[0]

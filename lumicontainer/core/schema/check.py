@@ -12,7 +12,7 @@ The comment is a block in the form of Python's inline script metadata (PEP 723),
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import PurePosixPath
 
@@ -35,7 +35,7 @@ def read_checks(files: Sequence[LayerFile], owner: str, where: str, problems: Pr
     there = tuple(file for file in files if file.name.startswith(FOLDER))
     found = (_read(file, owner, f"{where}/{file.name}", problems) for file in there)
     checks = tuple(check for check in found if check)
-    _refuse_twins(checks, where, problems)
+    refuse_twins(checks, dict.fromkeys((each.name for each in there), where), problems)
     return Checks(there, checks)
 
 
@@ -45,14 +45,18 @@ def is_check(name: str) -> bool:
     return name.startswith(FOLDER) and suffix in SUFFIXES and "/_" not in name
 
 
-def _refuse_twins(checks: Sequence[Check], where: str, problems: Problems) -> None:
-    """Note checks that have one name in one image: those of two accelerators are in no image."""
+def refuse_twins(checks: Iterable[Check], folders: Mapping[str, str], problems: Problems) -> None:
+    """Note checks that have one name in one image: those of two accelerators are in no image.
+
+    ``folders`` has, by the name of each file, the folder in which it is shown.
+    """
     for other, check in combinations(checks, 2):
-        folders = {PurePosixPath(each.file.name).parent for each in (check, other)}
-        together = len(folders) == 1 or PurePosixPath(FOLDER) in folders
+        parents = {PurePosixPath(each.file.name).parent for each in (check, other)}
+        together = len(parents) == 1 or PurePosixPath(FOLDER) in parents
         if check.name == other.name and together:
-            what, place = f"two checks are called '{check.name}'", f"{where}/{check.file.name}"
-            why = f"{where}/{other.file.name} is so, too: a name is a file's without suffix"
+            one, two = (f"{folders[e.file.name]}/{e.file.name}" for e in (check, other))
+            what, place = f"two checks are called '{check.name}'", one
+            why = f"{two} is so, too: a name is a file's without suffix"
             hint = "give one of the files another name"
             problems.add(what, Place(place), why=why, hint=hint)
 
