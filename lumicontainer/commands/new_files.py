@@ -9,6 +9,7 @@ from pathlib import Path
 from lumicontainer.core.catalog import SCHEMAS, open_catalog, shipped_folder
 from lumicontainer.core.model.check import HOST, IMAGE
 from lumicontainer.core.model.files import LayerFile
+from lumicontainer.core.yaml.readers import needs_quotes
 from lumicontainer.core.yaml.validators import NAME
 from lumicontainer.errors import InputError, Problem
 
@@ -21,6 +22,10 @@ def check_name(name: str, option: str = "") -> None:
     if not re.fullmatch(NAME, name):
         hint = "begin with a lowercase letter or a digit; then also use '-', '.' and '+'"
         raise InputError(Problem(f"invalid name '{name}' of a layer", hint=hint))
+    if needs_quotes(name):
+        why = "YAML reads the word otherwise where a recipe names its layers"
+        hint = f"choose another name, such as {option}my-{name}"
+        raise InputError(Problem(f"invalid name '{name}' of a layer", "NAME", why, hint))
     catalog = open_catalog()
     known = {"recipe": catalog.names("recipe"), "layer": [*catalog.names("layer"), IMAGE, HOST]}
     for kind, names in known.items():

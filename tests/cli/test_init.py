@@ -57,7 +57,13 @@ def test_a_file_where_a_folder_goes_is_refused(
     assert [*files(tmp_path)] == [name]
 
 
-@pytest.mark.parametrize("name", ["pytorch", "python", "image", "Demo", "../demo", "a b", ""])
+NO_TEXT = ("1.0", "no", "on", "null", "1e5", "2025-01-01")
+"""Names that YAML reads as something else than text."""
+
+
+@pytest.mark.parametrize(
+    "name", ["pytorch", "python", "image", "Demo", "../demo", "a b", "", *NO_TEXT]
+)
 def test_a_name_that_cannot_work_is_refused(lumicontainer: Run, tmp_path: Path, name: str) -> None:
     refused(lumicontainer("init", name, cwd=tmp_path), "hint: ")
     assert files(tmp_path) == {}
