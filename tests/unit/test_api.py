@@ -1,8 +1,17 @@
 """The interface in Python as a package."""
 
+import json
 import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lumicontainer import api
+from lumicontainer.errors import InputError
 
 from ..programs import run
+from .test_inspect import HELLO, made
 
 
 def test_importing_it_imports_no_package_that_few_calls_need() -> None:
@@ -10,3 +19,9 @@ def test_importing_it_imports_no_package_that_few_calls_need() -> None:
     imported = {*run([sys.executable, "-c", program]).stdout.split()}
     assert "lumicontainer.api" in imported
     assert not {"spython", "docker", "rich", "jinja2", "uv"} & imported
+
+
+@pytest.mark.parametrize("call", [api.checks, api.verify])
+def test_a_level_that_is_none_is_refused(tmp_path: Path, call: Callable[..., object]) -> None:
+    with pytest.raises(InputError, match="invalid level 'bogus'"):
+        call(made(tmp_path, json.dumps(HELLO)), level="bogus")

@@ -89,10 +89,12 @@ def every_check() -> list[Check]:
 
 
 def chosen(checks: Sequence[Check], level: str, names: Sequence[str]) -> list[Check]:
-    """Return the checks to run; raise LaunchError if a name matches none.
+    """Return the checks to run; raise LaunchError if a name matches none, or for another level.
 
     The full name of a check selects only this one, not others that contain it.
     """
+    if level not in LEVELS:
+        raise LaunchError(f"invalid level '{level}'", hint=f"choose of: {', '.join(LEVELS)}")
     if not names:
         upto = LEVELS[: LEVELS.index(level) + 1]
         return [each for each in checks if each["level"] in upto]
