@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the completion script, or names for it."""
     if arguments.shell == NAMES:
-        kind, *words = arguments.words
+        kind, *words = arguments.words or [""]
         write_document("".join(f"{name}\n" for name in _names(kind, words)))
     else:
         write_document(_script(arguments.shell))

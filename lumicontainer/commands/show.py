@@ -17,7 +17,7 @@ from lumicontainer.core.plan.records import resolved_record
 from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 from lumicontainer.core.resolve.inputs import layer_inputs, unpinned
 from lumicontainer.core.shell import shell_value
-from lumicontainer.core.yaml.nodes import Scalar
+from lumicontainer.core.yaml import nodes
 from lumicontainer.errors import OK, InputError, Place, Problem, did_you_mean
 from lumicontainer.host.recipes import find_lock, nearby
 from lumicontainer.system.terminal.output import line, print_json, print_table, say
@@ -32,9 +32,10 @@ ORIGINS = {
 }
 _ALWAYS = ("default", "requires", "parameters")
 """The fields that are printed even if they are empty."""
-_FORMS: Mapping[type, Callable[[Any], str]] = {
+_FORMS: Mapping[type, Callable[[Any], Any]] = {
     Place: str,
-    Scalar: lambda scalar: scalar.text,
+    nodes.Scalar: lambda scalar: scalar.text,
+    nodes.Sequence: lambda found: [plain(each) for each in found.items],
     LayerFile: lambda file: file.name,
 }
 

@@ -128,3 +128,8 @@ def test_names_take_little_time(tmp_path: Path) -> None:
     subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5
+
+
+def test_names_of_no_kind_are_none(lumicontainer: Run) -> None:
+    for words in ((), ("nothing",), ("nothing", "x")):
+        assert succeeded(lumicontainer("completion", "names", *words)).stdout == ""

@@ -123,6 +123,19 @@ def test_show_prints_all_of_a_document(lumicontainer: Run, name: str) -> None:
     assert max(map(len, done.stdout.splitlines())) <= 120
 
 
+def test_show_prints_lists_among_the_values_of_a_profile(ask: Ask, hello: Hello) -> None:
+    layer = "summary: x\nparameters: {uses: {type: layers, default: [tiny], choices: [tiny]}}\n"
+    variant = "variants: {cpu: {parameters: {uses: [tiny]}}}\n"
+    files = {
+        "layers/greet/layer.yaml": layer + variant,
+        "profiles/calm.yaml": "summary: x\naccelerator: cpu\nvalues: {greet: {uses: [tiny]}}\n",
+    }
+    folder = hello(files)[1:]
+    assert ask("show", "calm", *folder)["values"] == {"greet": {"uses": ["tiny"]}}
+    shown = ask("show", "greet", "--kind", "layer", *folder)
+    assert shown["variants"]["cpu"]["parameters"] == {"uses": ["tiny"]}
+
+
 @pytest.mark.parametrize("kind", DOCUMENTS)
 def test_every_shipped_document_can_be_shown(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     for name in open_catalog().names(kind):
