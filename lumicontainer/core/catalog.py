@@ -201,15 +201,17 @@ class Catalog:
     def detected(self, problems: Problems) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield the name of each platform, and the paths by which a host is known to be one.
 
-        Notes what is wrong in those that cannot be read, and leaves them out.
+        Notes what is wrong in those that cannot be read, and leaves them out. In place of a user's
+        own with a shipped one's name, the shipped one is read: its hosts are no others.
         """
+        shipped = Catalog((), self.envs[-1:])
         for name in self.names("platform"):
             try:
-                found = self.platform(name).detect
+                yield name, self.platform(name).detect
             except InputError as error:
                 problems.found += error.problems
-                continue
-            yield name, found
+                if name in shipped.names("platform"):
+                    yield name, shipped.platform(name).detect
 
     def layer(self, name: str) -> model.Layer:
         """Read one layer that is known to be there; raise ``InputError`` if it is invalid."""

@@ -59,6 +59,14 @@ def test_lumi_is_known_by_its_software() -> None:
     assert dict(open_catalog().detected(Problems()))["lumi-g"] == ("/appl/lumi",)
 
 
+def test_a_host_is_not_lost_to_an_unfinished_platform_of_its_name(tmp_path: Path) -> None:
+    (tmp_path / "envs").mkdir()
+    (tmp_path / "envs/lumi-g.yaml").write_text("summary: x\n")
+    problems = Problems()
+    assert dict(open_catalog(tmp_path).detected(problems))["lumi-g"] == ("/appl/lumi",)
+    assert problems.found
+
+
 def test_an_unfinished_platform_is_in_the_way_of_no_other(
     lumicontainer: Run, ask: Ask, hello: Hello
 ) -> None:
