@@ -16,10 +16,12 @@ import contextlib
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import struct
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -115,10 +117,16 @@ class Server:
 
 
 class Servers:
-    """The servers of one lumi-verify, each started when a check needs it first."""
+    """The servers of one lumi-verify, each started when a check needs it first.
 
-    def __init__(self, env: Env, stop: Callable[[], str]) -> None:
-        self._env, self._stop = env, stop
+    What forked checks write belongs below ``folder``, which is set with the first server. Their
+    reapers may be killed with the servers; the reaper above all removes it if lumi-verify dies.
+    """
+
+    def __init__(self, env: Env, place: str, stop: Callable[[], str]) -> None:
+        """Let ``folder`` be in ``place``."""
+        self.folder = ""
+        self._env, self._place, self._stop = env, place, stop
         self._found: dict[tuple[str, ...], Future[Server | None]] = {}
         self._lock = Lock()
         self._pool = ThreadPoolExecutor(_MOST)
@@ -148,15 +156,16 @@ class Servers:
         return server if server and server.ready(seconds, self._stop) else above
 
     def _first(self) -> Server:
+        self.folder = tempfile.mkdtemp(prefix="lumi-verify-", dir=self._place)
         ours, theirs = _doors()
         kept, self._lifeline = os.pipe()
         program = os.path.abspath(python_check.__file__)
         python = find("python3", self._env) or interpreter()
         command = [python, program, "--serve", str(theirs.fileno())]
-        start = [interpreter(), "-I", "-S", "-B", os.path.abspath(reaper.__file__), str(kept)]
+        above = [interpreter(), "-ISB", os.path.abspath(reaper.__file__), str(kept)]
         with theirs:
             self._reaper = subprocess.Popen(
-                [*start, *command],
+                [*above, self.folder, *command],
                 env=dict(self._env),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -168,12 +177,13 @@ class Servers:
         return Server(ours)
 
     def close(self) -> None:
-        """End the servers and everything that they have started."""
+        """End the servers and everything that they have started; remove the folder."""
         self._pool.shutdown()
         if self._reaper is not None:
             os.close(self._lifeline)
             self._reaper.wait()
             self._reaper = None
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _doors() -> tuple[socket.socket, socket.socket]:

@@ -48,7 +48,8 @@ class Runner:
         self.stop = stop or Stop()
         self._halted: dict[str, str] = {}
         # The environment of a check that is one process.
-        self._servers = Servers(without_key({**alone(env), **_ONE}), lambda: self.stop.why)
+        environment = without_own({**alone(env), **_ONE})
+        self._servers = Servers(environment, folder, lambda: self.stop.why)
 
     def unmet_need(self, check: Check) -> tuple[str, str] | None:
         """Return a need of a check that is not met, as one of NEEDS and in words, or None."""
@@ -149,16 +150,19 @@ class Runner:
         ``before`` is a command that starts it, such as mpiexec. With ``files`` it inherits all open
         files.
         """
-        env = without_key({**alone(self.env), **_ONE} if env is None else env)
-        folder = ""
+        env = without_own({**alone(self.env), **_ONE} if env is None else env)
+        server, folder = self._server(check), ""
         try:
-            folder = tempfile.mkdtemp(prefix="lumi-verify-", dir=self.folder)
+            above = self._servers.folder if server else self.folder
+            folder = tempfile.mkdtemp(prefix="lumi-verify-", dir=above)
             report = os.path.join(folder, "report")
             with open(report, "w", encoding="utf-8"):
                 pass
             # Python processes of shell scripts print their stacks on SIGABRT.
             env.update({REPORT: report, CHECK: json.dumps(check), "PYTHONFAULTHANDLER": "1"})
-            ended = self._ended(check, env, folder, before=before, files=files)
+            start: Start = partial(process.started, folder=folder, files=files)
+            start = partial(_forked, server, start) if server else start
+            ended = self._ended(check, env, folder, start, before)
             with open(report, encoding="utf-8", errors="replace") as stream:
                 written = stream.read()
         except OSError as error:
@@ -172,7 +176,7 @@ class Runner:
         return result
 
     def _ended(
-        self, check: Check, env: Env, folder: str, *, before: Sequence[str], files: bool
+        self, check: Check, env: Env, folder: str, start: Start, before: Sequence[str]
     ) -> Ended:
         """Run one process of a check until it ends, and leave no file of it outside ``folder``."""
         ranks = check.get("runs", ONCE) == RANKS
@@ -180,18 +184,17 @@ class Runner:
         # when one fails, before they could remove their caches.
         env = env if ranks and not before else {**env, "TMPDIR": folder}
         entry = self._entry(check, removes=not before) if ranks else []
-        by_itself = partial(process.started, files=files)
         ended = process.run(
             [*before, *entry, *command(os.path.join(home(), check["file"]), env)],
             env,
             seconds=check["timeout_seconds"],
             stop=lambda: self._halted.get(check["name"], ""),
             at_once=lambda: self.stop.why,
-            start=by_itself if files or before else self._start(check),
+            start=start,
         )
         if ranks and ended.code is None and not before:
             # With the program its guard was killed, which would have removed them.
-            process.run([*entry, "true"], env, seconds=_REMOVAL)
+            process.run([*entry, "true"], env, seconds=_REMOVAL, start=start)
         return ended
 
     def _entry(self, check: Check, *, removes: bool) -> list[str]:
@@ -203,16 +206,17 @@ class Runner:
         options += ["--remove-caches"] if removes else []
         return [os.path.join(home(), _ENTRY), *options, "--"]
 
-    def _start(self, check: Check) -> Start:
-        """Return how a process of a check starts: from a server, if there is one for it."""
+    def _server(self, check: Check) -> Server | None:
+        """Return the server from which a check is to be forked, if there is one."""
         if not self.is_forked(check):
-            return process.started
-        server = self._servers.having(check.get("imports", ()), check["timeout_seconds"]).result()
-        return partial(_forked, server) if server else process.started
+            return None
+        return self._servers.having(check.get("imports", ()), check["timeout_seconds"]).result()
 
 
-def _forked(server: Server, command: Sequence[str], env: Env) -> tuple[process.Process, int]:
-    return server.started(command[-1], env) or process.started(command, env)
+def _forked(
+    server: Server, by_itself: Start, command: Sequence[str], env: Env
+) -> tuple[process.Process, int]:
+    return server.started(command[-1], env) or by_itself(command, env)
 
 
 def runs_beside_others(check: Check) -> bool:
@@ -228,9 +232,12 @@ def _why_ended(jobs: Mapping[int, Future[Outcome]]) -> str:
     return f"ended {AFTER} s after rank {', '.join(failed[:8])} did not pass"
 
 
-def without_key(env: Env) -> dict[str, str]:
-    """Return the environment of a check, which it may print, without the key of the ranks."""
-    return {name: value for name, value in env.items() if name != GIVEN}
+def without_own(env: Env) -> dict[str, str]:
+    """Return the environment of a check without the key of the ranks, which it may print.
+
+    REPORT and CHECK of a check that runs lumi-verify are removed, too.
+    """
+    return {name: value for name, value in env.items() if name not in (GIVEN, REPORT, CHECK)}
 
 
 def command(path: str, env: Env) -> list[str]:

@@ -58,18 +58,18 @@ def run(
     env: Env,
     *,
     seconds: float,
+    start: Start,
     stop: Callable[[], str] = str,
     at_once: Callable[[], str] = str,
-    start: Start | None = None,
 ) -> Ended:
-    """Run a command to its end, or for ``seconds``; keep the end of its output.
+    """Run a command, as ``start`` does, to its end or for ``seconds``; keep its output's end.
 
     ``env`` holds REPORT, a file of this process only, which identifies its descendants. ``stop``
     is called repeatedly: if it returns a reason, the process is ended. ``at_once`` does the same,
-    without time for stacks. ``start`` starts the command in another way than ``started``.
+    without time for stacks.
     """
     begun = time.monotonic()
-    process, lifeline = (start or started)(command, env)
+    process, lifeline = start(command, env)
     output = _Output(process)
     why: str | None = None
     try:
@@ -88,16 +88,20 @@ def run(
     return Ended(code, text, seconds=taken, why=(why or "") if code is None else "")
 
 
-def started(command: Sequence[str], env: Env, *, files: bool = False) -> tuple[Process, int]:
+def started(
+    command: Sequence[str], env: Env, *, folder: str, files: bool = False
+) -> tuple[Process, int]:
     """Start a command below the reaper; return it, and the descriptor whose closing ends it.
 
-    With ``files`` it inherits all open files, for example those of a launcher for MPI.
+    ``folder`` is removed if lumi-verify dies. With ``files`` the command inherits all open files,
+    for example those of a launcher for MPI.
     """
     kept, lifeline = os.pipe()
     os.set_inheritable(kept, True)
+    above = [interpreter(), "-ISB", os.path.abspath(reaper.__file__), str(kept), folder]
     try:
         process = subprocess.Popen(
-            [interpreter(), "-ISB", os.path.abspath(reaper.__file__), str(kept), *command],
+            [*above, *command],
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

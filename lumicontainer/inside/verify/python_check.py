@@ -125,7 +125,8 @@ def _as_check(message: Mapping[str, Any], output: int, lifeline: int, status: in
     gc.freeze()
     gc.enable()
     path: str = message["file"]
-    reaper.supervise(lifeline, lambda: None, status)
+    # The reaper above the server removes the folder.
+    reaper.supervise(lifeline, lambda: None, report=status)
     return path
 
 

@@ -1,8 +1,9 @@
-"""Run one process of a check and kill its descendants: ``reaper.py LIFELINE COMMAND ...``.
+"""Run one process of a check, kill its descendants: ``reaper.py LIFELINE FOLDER COMMAND ...``.
 
 The reaper adopts orphaned descendants of the check in any session (PR_SET_CHILD_SUBREAPER in
 prctl(2)). It kills all of them when the command has ended, and when lumi-verify closes its end of
-the pipe LIFELINE, which also happens if lumi-verify dies. It ends as the command did.
+the pipe LIFELINE, which also happens if lumi-verify dies; then it removes lumi-verify's FOLDER
+(none: ""). It ends as the command did.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-REPORT = "LUMI_VERIFY_REPORT"  # as ``checking.REPORT``; this file runs without the package
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _NOT_FOUND = 127  # A shell's exit code if the command is not found
 NUMBER = struct.Struct("=q")  # a pid, or a status of waitpid(2)
@@ -48,13 +48,16 @@ def below(pid: int) -> list[int]:
 
 def main(words: Sequence[str]) -> None:
     """Run the command, and end as it does."""
-    supervise(int(words[0]), lambda: _execute(words[1:]))
+    supervise(int(words[0]), lambda: _execute(words[2:]), folder=words[1])
 
 
-def supervise(lifeline: int, run: Callable[[], None], report: int | None = None) -> None:
+def supervise(
+    lifeline: int, run: Callable[[], None], *, folder: str = "", report: int | None = None
+) -> None:
     """Call ``run`` in a new process, and end as it does; only that process returns from here.
 
-    The status of the process is written to the pipe ``report``.
+    The status of the process is written to the pipe ``report``. ``folder`` is removed if the parent
+    has died.
     """
     parent = os.getppid()
     os.set_inheritable(lifeline, False)
@@ -86,7 +89,7 @@ def supervise(lifeline: int, run: Callable[[], None], report: int | None = None)
         status = _reaped(child)
     _kill_all()
     if os.getppid() != parent:
-        shutil.rmtree(os.path.dirname(os.environ.get(REPORT, "")), ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
     if report is not None:
         with contextlib.suppress(BrokenPipeError):  # lumi-verify waits no longer
             os.write(report, NUMBER.pack(status or 0))

@@ -56,7 +56,7 @@ def test_a_module_is_imported_once_and_no_check_sees_what_another_changed(image:
 def test_a_server_from_which_another_was_forked_names_the_reaper_of_a_check(tmp_path: Path) -> None:
     file = tmp_path / "check.py"
     file.write_text("import os\nprint(os.getppid())\n")
-    with closing(Servers(os.environ, str)) as servers:
+    with closing(Servers(os.environ, str(tmp_path), str)) as servers:
         server = servers.having(["json"], 60).result()
         assert server is not None
         assert server.extended(["socket"]).ready(60, str)

@@ -132,14 +132,36 @@ def test_interrupted_it_reports_what_was_done_and_leaves_nothing(image: Image, n
     assert error.message == ran.report["interrupted"]
 
 
-def test_killed_at_once_it_leaves_neither_processes_nor_files(image: Image, own: Path) -> None:
-    image.add("hangs", LEAVES + "sleep 1000\n")
+@pytest.mark.parametrize(
+    "script",
+    [
+        LEAVES + "sleep 1000\n",
+        "import tempfile, time\ntempfile.mkdtemp(prefix='tmp.')\ntime.sleep(1000)\n",
+    ],
+    ids=["a script", "Python"],
+)
+def test_killed_at_once_it_leaves_neither_processes_nor_files(
+    image: Image, own: Path, script: str
+) -> None:
+    image.add("hangs", script)
     running = image.start(TMPDIR=str(own))
-    awaited(lambda: list(own.glob("*/tmp.*")))
+    awaited(lambda: list(own.glob("**/tmp.*")))
     running.kill()
     running.communicate()
     assert image.left() == []
     assert awaited(lambda: not list(own.iterdir()))
+
+
+def test_killed_it_removes_no_folder_that_it_has_not_made(image: Image, own: Path) -> None:
+    begun, report = own / "begun", own / "report"
+    image.add("hangs", f"import time\nopen({str(begun)!r}, 'w').close()\ntime.sleep(1000)\n")
+    report.touch()
+    running = image.start(LUMI_VERIFY_REPORT=str(report))
+    awaited(begun.exists)
+    running.kill()
+    running.communicate()
+    assert image.left() == []
+    assert report.exists()
 
 
 def test_a_check_ends_at_once_with_the_process_that_started_it(image: Image) -> None:
