@@ -10,6 +10,7 @@ import contextlib
 import math
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -59,6 +60,15 @@ def _run(command: Sequence[str]) -> tuple[int | None, str]:
 
     A process that waits in the driver cannot be killed, and stays.
     """
+    # If SIGCHLD is ignored, each process seems to end with 0. The program inherits what it was.
+    before = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    try:
+        return _run_to_its_end(command)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+def _run_to_its_end(command: Sequence[str]) -> tuple[int | None, str]:
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

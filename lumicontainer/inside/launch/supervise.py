@@ -66,6 +66,8 @@ def main(words: list[str]) -> int:
     """Run the module named first, with the rest as its arguments; return an exit code."""
     for number in FORWARDED:
         signal.signal(number, _forward)
+    # If it is ignored, each rank seems to end with 0.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     # Remove this file's folder, whose modules may hide others; PYTHONSAFEPATH does not add it.
     own = os.path.dirname(os.path.realpath(__file__))
     if sys.path and os.path.realpath(sys.path[0]) == own:

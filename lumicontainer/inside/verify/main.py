@@ -33,6 +33,9 @@ _AGAIN = 2
 
 def main(words: Sequence[str]) -> int:
     """Run lumi-verify; return its exit code, which ``--help`` explains."""
+    # If SIGCHLD is ignored, each process seems to end with 0; if it is blocked, none seems to end.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     # Characters that the terminal's encoding does not have are escaped.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:

@@ -173,6 +173,22 @@ def test_without_a_job_the_clock_is_not_checked(root: Path) -> None:
         preflight.clock(context(root, {"SLURM_JOB_START_TIME": ""}))
 
 
+IGNORING = ("bash", "-c", 'trap "" CHLD; exec "$@"', "bash")
+SHOW = ("grep", "SigIgn", "/proc/self/status")
+
+
+def test_a_plugin_that_does_not_load_is_noticed_where_sigchld_is_ignored(launcher: Path) -> None:
+    done = run(*IGNORING, launcher, "--preflight", "--", *SHOW, env={"NCCL_NET_PLUGIN": "/no.so"})
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "/no.so does not load: /no.so: cannot open" in done.stderr
+
+
+def test_after_the_checks_the_program_ignores_what_it_would_without(launcher: Path) -> None:
+    env = {"NCCL_NET_PLUGIN": str(LIBRARY)}
+    done = run(*IGNORING, launcher, "--preflight", "--", *SHOW, env=env)
+    assert done.stdout == run(*IGNORING, *SHOW).stdout
+
+
 def test_what_cannot_be_checked_here_is_reported_and_passes_for_nothing(entry: Entry) -> None:
     done = entry("--preflight", "--", "echo", "started")
     assert (done.returncode, done.stdout) == (0, "started\n")

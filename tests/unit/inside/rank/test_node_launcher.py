@@ -367,6 +367,13 @@ def test_the_exit_code_of_the_rank_that_failed_first_passes(
     assert (done.returncode, done.stderr) == (seen_code, "rank 3 failed\n")
 
 
+def test_the_exit_code_of_a_rank_is_seen_where_sigchld_is_ignored(tmp_path: Path) -> None:
+    text = "import subprocess, sys; sys.exit(subprocess.call(['sh', '-c', 'exit 7']))"
+    write_module(tmp_path, "torch/distributed/run.py", text)
+    ignoring = ("bash", "-c", 'trap "" CHLD; exec "$@"', "bash", *SUPERVISE)
+    assert run(*ignoring, env={"PYTHONPATH": str(tmp_path)}).returncode == 7
+
+
 def test_a_launcher_gets_its_words_and_does_not_see_our_modules(tmp_path: Path) -> None:
     done = supervised(tmp_path, "import sys; print(sys.argv[1:]); import hostlist")
     assert done.stdout == "['a', '--b']\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,21 @@ def test_what_comes_of_a_check(image: Image, script: str, state: str, reported: 
     assert suite.tests == 1
     counted = (suite.failures, suite.skipped, suite.errors)
     assert counted == (state == "failed", state == "skipped", state == "error")
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["signal(signal.SIGCHLD, signal.SIG_IGN)", "pthread_sigmask(signal.SIG_BLOCK, [17])"],
+    ids=["ignored", "blocked"],
+)
+def test_a_check_that_fails_is_noticed_without_sigchld(image: Image, call: str) -> None:
+    start = f"import os, signal, sys; signal.{call}; os.execvp(sys.argv[1], sys.argv[1:])"
+    image.add("holds", HOLDS)
+    image.add("fails", "import sys; sys.exit('it does not')", timeout_seconds=20)
+    image.add("script", "#!/bin/bash\nexit 1\n", timeout_seconds=20)
+    ran = Ran(image.start("--json", "-", before=[sys.executable, "-c", start]))
+    assert ran.states == {"holds": "passed", "fails": "failed", "script": "failed"}
+    assert "it does not" in ran.check("fails")["reason"]
 
 
 @pytest.mark.parametrize(("number", "total"), [(1, "1 check"), (10, "10 checks")])
