@@ -8,6 +8,7 @@ from ..checking import record
 from ..errors import UNFIT, LaunchError
 from ..launch.launchers import first_of_node, is_rank_0
 from ..launch.program import become, check_readable, inherited, restore_signals
+from ..messages import write_message
 from ..rank import affinity, caches, node_launcher
 from ..rank.context import DIRECT, Context
 from . import logs, preflight, profiler
@@ -27,15 +28,15 @@ def main(words: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001 - anything else is a bug of lumi-entry
         if first_of_node(env):
             sys.excepthook(type(error), error, error.__traceback__)
-            sys.stderr.write("error: this is a bug of lumi-entry\n")
+            write_message("error: this is a bug of lumi-entry\n")
         return 70
 
 
 def _report(error: LaunchError, env: Mapping[str, str]) -> None:
     if is_rank_0(env) if error.shown is None else error.shown:
-        sys.stderr.write(f"{error}\n")
+        write_message(f"{error}\n")
     elif error.alone or (error.local and first_of_node(env)):
-        sys.stderr.write(f"error: {error.what} (on {os.uname().nodename})\n")
+        write_message(f"error: {error.what} (on {os.uname().nodename})\n")
 
 
 def _run(words: Sequence[str], env: dict[str, str]) -> int:
@@ -56,7 +57,7 @@ def _run(words: Sequence[str], env: dict[str, str]) -> int:
         preflight.check(context)
         return error.code
     if decision.warned():
-        sys.stderr.writelines(f"warning: {text}\n" for text in decision.warnings)
+        _note([f"warning: {text}" for text in decision.warnings])
     if given.options.print_env:
         _print(decision.as_json() if given.options.json else decision.as_text())
         _note(decision.context.notes)
@@ -87,7 +88,7 @@ def _start(given: Arguments, decision: Decision, words: Sequence[str]) -> None:
 
 def _note(notes: Sequence[str]) -> None:
     # One write, so that lines of several ranks do not mix.
-    sys.stderr.write("".join(f"{text}\n" for text in notes))
+    write_message("".join(f"{text}\n" for text in notes))
 
 
 def _print(text: str) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 from ..environment import PLUGINS, optional_number
 from ..errors import UNFIT, LaunchError
 from ..launch.program import find
+from ..messages import write_message
 from ..rank import caches
 from ..rank.context import Context
 
@@ -37,10 +38,9 @@ def show_gpus(context: Context) -> None:
     found = [[find(name, context.env), *words] for name, words in TOOLS]
     command = next((each for each in found if each[0]), [])
     if command:
-        sys.stderr.write(_state(command))
+        write_message(_state(command))
     elif not context.number("RANK"):  # the image is the same on all nodes
-        sys.stderr.write("warning: --smi: there is neither rocm-smi nor amd-smi in the image\n")
-    sys.stderr.flush()
+        write_message("warning: --smi: there is neither rocm-smi nor amd-smi in the image\n")
 
 
 def _state(command: Sequence[str]) -> str:
@@ -116,7 +116,7 @@ def check(context: Context) -> None:
     if unmade or not context.number("RANK"):
         words = [f"passed: {', '.join(passed) or 'nothing'}"]
         words += [f"not checked: {', '.join(unmade)}"] if unmade else []
-        sys.stderr.write(f"preflight of {host}: {'; '.join(words)}\n")
+        write_message(f"preflight of {host}: {'; '.join(words)}\n")
 
 
 def gpus(context: Context) -> str:

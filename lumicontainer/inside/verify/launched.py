@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,6 +14,7 @@ from typing import Any
 from ..errors import INTERRUPTED, UNFIT, LaunchError
 from ..launch import launchers
 from ..launch.hostlist import HostlistError, expand
+from ..messages import write_message
 from . import outcome
 from .channel import client, keys, protocol, server
 from .local import NODE, ONCE, RANKS, Runner
@@ -263,7 +263,7 @@ def serve_rank_0(runner: LaunchedRunner, checks: Sequence[Check], *, seconds: fl
     why = serve(runner, connection, checks)
     if why and why.startswith("rank 0") and launchers.first_of_node(os.environ):
         place = runner.place
-        sys.stderr.write(f"error: {why} (reported by rank {place.rank} on {place.host})\n")
+        write_message(f"error: {why} (reported by rank {place.rank} on {place.host})\n")
     return INTERRUPTED if why else 0
 
 

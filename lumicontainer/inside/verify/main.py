@@ -3,7 +3,6 @@
 import argparse
 import os
 import signal
-import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +11,7 @@ from functools import partial
 from ..errors import INTERRUPTED, UNFIT, LaunchError
 from ..launch.cleanenv import check as check_not_cleaned
 from ..launch.launchers import first_of_node, is_rank_0
+from ..messages import write_message
 from ..node.hardware import Node
 from . import options, report
 from .local import BESIDE, Runner, runs_beside_others, writable_folder
@@ -36,15 +36,23 @@ def main(words: Sequence[str]) -> int:
     # If SIGCHLD is ignored, each process seems to end with 0; if it is blocked, none seems to end.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    # Characters that the terminal's encoding does not have are escaped.
-    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    _open_closed_streams()
     try:
         return _run(options.read(words))
     except LaunchError as error:
         shown = is_rank_0(os.environ) if error.shown is None else error.shown
         if shown or (error.local and first_of_node(os.environ)):
-            sys.stderr.write(f"{error}\n")
+            write_message(f"{error}\n")
         return error.code
+
+
+def _open_closed_streams() -> None:
+    """Open /dev/null in place of closed streams: a pipe to a check must not get their number."""
+    for standard in (0, 1, 2):
+        try:
+            os.fstat(standard)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
 
 
 def _run(given: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from xml.etree import ElementTree
 
-from .. import __version__
+from .. import __version__, messages
 from ..checking import record
 from ..errors import LaunchError
 from ..launch.program import here
@@ -39,7 +39,10 @@ def listed(checks: Sequence[Check]) -> str:
 def write_list(checks: Sequence[Check], json_file: str | None) -> None:
     """Print the checks as lines, or write them as JSON."""
     if json_file is None:
-        sys.stdout.write(listed(checks))
+        try:
+            messages.write(sys.stdout, listed(checks))
+        except OSError as error:
+            raise _unwritable(STDOUT, error) from None
         return
     write(json_file, as_json({"form": FORM, "checks": list(checks)}))
 
@@ -102,17 +105,17 @@ class Report:
         with self._lock:
             self.results[check["name"]] = outcome
             count = f"[{len(self.results):{len(str(total))}}/{total}]"
-            sys.stderr.write(f"{count} {line(check, outcome)}")
-            sys.stderr.flush()
             # If the disk is full, ``finish`` reports it.
             with contextlib.suppress(LaunchError):
                 self._write("lumi-verify did not finish", _is_file)
+            messages.write_message(f"{count} {line(check, outcome)}")
 
     def finish(self, interrupted: str) -> None:
         """Write the files, and print the last line to stdout unless a file goes there."""
         results = self._write(interrupted, lambda _: True)
         if not any(file and _is_stdout(file) for file in (self.json_file, self.junit_file)):
-            sys.stdout.write(summary(results))
+            with contextlib.suppress(OSError):
+                messages.write(sys.stdout, summary(results))
 
     def _write(self, interrupted: str, wanted: Callable[[str], bool]) -> Mapping[str, Any]:
         """Write the selected files; return the results."""
@@ -171,8 +174,7 @@ def write(file: str, content: bytes) -> None:
     """Write a whole file or leave the old one; raise LaunchError if that fails."""
     try:
         if _is_stdout(file):
-            sys.stdout.buffer.write(content)
-            sys.stdout.flush()
+            messages.write(sys.stdout, content)
         elif not _is_file(file) or os.path.islink(file) or not _replaced(file, content):
             with open(file, "wb", opener=_not_waiting) as stream:
                 stream.write(content)

@@ -71,6 +71,17 @@ def test_what_cannot_be_printed_is_reported(launcher: Path, words: str, where: s
     assert done.stderr.count("\n") == 4
 
 
+@pytest.mark.parametrize("where", ["2>/dev/full", "2>&-"])
+@pytest.mark.parametrize("words", ["--preflight", "--launcher direct"], ids=["notes", "warns"])
+def test_the_program_starts_though_its_messages_are_lost(
+    launcher: Path, words: str, where: str
+) -> None:
+    command = f'exec "$0" {words} -- echo started {where}'
+    warned = {"VIRTUAL_ENV": "/nowhere", "PATH": f"/nowhere/bin:{PATH}"}
+    done = run("sh", "-c", command, launcher, env=warned)
+    assert (done.returncode, done.stdout) == (0, "started\n")
+
+
 def test_its_own_name_may_stand_before_what_an_image_runs(entry: Entry) -> None:
     assert entry("lumi-entry", "--", "echo", "once").stdout == "once\n"
 

@@ -66,12 +66,12 @@ def failure(found: Context) -> LaunchError:
     return caught.value
 
 
-def test_only_rank_0_reports_a_good_node(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_rank_0_reports_a_good_node(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     env = {"NCCL_NET_PLUGIN": str(LIBRARY), "SLURM_JOB_END_TIME": at(3600)}
     preflight.check(context(root, env))
-    assert capsys.readouterr().err == ""
+    assert capfd.readouterr().err == ""
     preflight.check(context(root, {**env, **seen.srun(0)}))
-    printed, host = capsys.readouterr().err, os.uname().nodename
+    printed, host = capfd.readouterr().err, os.uname().nodename
     assert printed.startswith(f"preflight of {host}: passed: GPUs (all 3), network (2")
     assert "not checked" not in printed
 
@@ -122,12 +122,12 @@ def test_a_plugin_that_hangs_is_reported(root: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_an_image_without_a_plugin_condemns_no_node(
-    root: Path, capsys: pytest.CaptureFixture[str]
+    root: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     found = context(root, seen.srun(0))
     found.platform = {**PLATFORM, "layers": {"rocm": "6.4.4"}}
     preflight.check(found)
-    assert "; not checked: plugin (the image has no network plugin)\n" in capsys.readouterr().err
+    assert "; not checked: plugin (the image has no network plugin)\n" in capfd.readouterr().err
 
 
 def test_a_user_s_own_plugin_is_loaded_in_an_image_without_one(root: Path) -> None:
@@ -211,7 +211,7 @@ def test_a_bad_node_starts_nothing_and_reports_all_of_it_on_any_rank(tmp_path: P
 def test_a_node_with_too_few_gpus_for_its_ranks_is_named_with_what_it_lacks(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capfd: pytest.CaptureFixture[str],
     local: int,
     code: int,
 ) -> None:
@@ -222,7 +222,7 @@ def test_a_node_with_too_few_gpus_for_its_ranks_is_named_with_what_it_lacks(
     monkeypatch.setattr(main, "inherited", lambda: env)
     monkeypatch.setattr(main, "record", lambda _: {**PLATFORM, "accelerator": "rocm"})
     assert main.main(["--preflight", "--", "true"]) == code
-    printed, host = capsys.readouterr().err, os.uname().nodename
+    printed, host = capfd.readouterr().err, os.uname().nodename
     errors = re.findall("(?m)^error: ([^:(]*)", printed)
     both = ["8 ranks on this node, but they see 2 GPUs ", f"node {host} is not fit"]
     assert errors == ([] if local else both)

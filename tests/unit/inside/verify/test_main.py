@@ -276,6 +276,30 @@ def test_what_stands_for_stdout_gets_one_whole_report_and_nothing_else(
     assert len(json.loads(text) if option == "--json" else JUnitXml.fromstring(text))
 
 
+@pytest.mark.parametrize("where", [">/dev/full", ">&-", "2>/dev/full", "2>&-", ">&- 2>&-"])
+def test_a_report_is_written_though_messages_are_lost(image: Image, where: str) -> None:
+    image.add("holds", HOLDS)
+    image.add("fails", "#!/bin/bash\necho gone\nexit 1\n")
+    before = ("bash", "-c", f'exec "$@" {where}', "bash")
+    assert Ran(image.start("--json", "out.json", before=before)).code == 1
+    rows = json.loads((image.root / "out.json").read_text())["checks"]
+    assert sorted((row["state"], row["output"]) for row in rows) == [
+        ("failed", "gone\n"),
+        ("passed", "it holds\n"),
+    ]
+
+
+@pytest.mark.parametrize("where", [">/dev/full", ">&-"])
+@pytest.mark.parametrize("words", ["--list", "--json -"])
+def test_a_result_that_stdout_does_not_take_is_an_error(
+    image: Image, words: str, where: str
+) -> None:
+    image.add("one", HOLDS)
+    ran = Ran(image.start(before=("bash", "-c", f'exec "$@" {words} {where}', "bash")))
+    assert (ran.code, ran.stdout) == (2, "")
+    assert "error: cannot write '-'" in ran.stderr
+
+
 def test_a_pipe_gets_one_whole_report(image: Image) -> None:
     for name in ("one", "two"):
         image.add(name, HOLDS)
