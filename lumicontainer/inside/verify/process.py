@@ -27,7 +27,7 @@ _LEAST_TICK = 0.005
 _LAST = 1  # seconds for the last output; a process that waits in a driver keeps it open
 _ROUNDS = 50  # how often remaining processes are killed: they may start others meanwhile
 # Seconds between the signal that prints stacks and the one that also ends the process.
-_ABORTS = 0.3
+_ABORTS = 1
 
 
 Process = Union[subprocess.Popen[bytes], Forked]
@@ -154,21 +154,37 @@ def _stacks(process: Process, output: _Output, at_once: Callable[[], str], repor
     end = time.monotonic() + STACKS
     running = reaper.below(process.pid)
     lines = "".join(f"  {line}\n" for line in map(_described, running) if line)
-    deaf = []
-    for pid in (pid for pid in running if _text(pid, "comm").startswith("python")):
-        if _catches(pid, signal.SIGUSR1):
-            _send(pid, signal.SIGUSR1)
-        elif _catches(pid, signal.SIGABRT):
-            deaf.append(pid)
+    pythons = [pid for pid in running if _is_python(pid)]
+    _send_each(pythons, signal.SIGUSR1)
     aborts = time.monotonic() + _ABORTS
     while time.monotonic() < end and process.poll() is None and not at_once():
         output.wait(_TICK)
-        if deaf and time.monotonic() > aborts:
-            for pid in deaf:
-                _send(pid, signal.SIGABRT)
-            deaf = []
+        if pythons and time.monotonic() > aborts:
+            _send_each([pid for pid in pythons if not _has_written(pid, report)], signal.SIGABRT)
+            pythons = []
     written = _written_stacks(report)
     return f"{written}\nprocesses on {os.uname().nodename} at that time:\n{lines}"
+
+
+def _is_python(pid: int) -> bool:
+    # Programs rename themselves, such as torchrun and the workers of PyTorch's DataLoader.
+    names = [_text(pid, "comm")]
+    with contextlib.suppress(OSError):  # it has ended, or is another user's
+        names.append(os.path.basename(os.readlink(f"/proc/{pid}/exe")))
+    return any(name.startswith("python") for name in names)
+
+
+def _has_written(pid: int, report: str) -> bool:
+    """Return whether a process has written its stacks, to a disk that was not full.
+
+    A forked process writes to the file of the one that it was forked from.
+    """
+    for path in glob.glob(f"/proc/{pid}/fd/*"):
+        with contextlib.suppress(OSError):
+            is_own = os.readlink(path).startswith(python_check.stacks(report, ""))
+            if is_own and os.stat(path).st_size:
+                return True
+    return False
 
 
 def _written_stacks(report: str) -> str:
@@ -187,7 +203,7 @@ def _described(pid: int) -> str:
 
 
 def _catches(pid: int, number: int) -> bool:
-    """Return whether a process has a handler for a signal; without one the signal ends it."""
+    """Return whether a process has a handler for a signal."""
     caught = re.search(r"(?m)^SigCgt:\s*(\w+)$", _text(pid, "status"))
     return caught is not None and bool(int(caught[1], 16) >> (number - 1) & 1)
 
@@ -208,6 +224,13 @@ def _text(pid: int, name: str) -> str:
 def _send(pid: int, number: int) -> None:
     with contextlib.suppress(OSError):  # it has ended, or is another user's
         os.kill(pid, number)
+
+
+def _send_each(pids: Sequence[int], number: int) -> None:
+    """Send a signal to the processes that have a handler for it; it ends others."""
+    for pid in pids:
+        if _catches(pid, number):
+            _send(pid, number)
 
 
 def end(process: Process, mark: bytes, output: _Output) -> None:

@@ -71,7 +71,7 @@ def stacks(report: str, pid: int | str) -> str:
 
 def _write_stacks_on_request() -> None:
     # Each process has its own file. Ranks that mpiexec starts share one output, and faulthandler
-    # writes in pieces. Without the file SIGABRT, which ends the process, prints the stacks.
+    # writes in pieces. If it stays empty, SIGABRT, which ends the process, prints the stacks.
     report = os.environ.get(_REPORT)
     if report:
         with contextlib.suppress(OSError):  # a full disk must not fail a check

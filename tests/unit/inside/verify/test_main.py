@@ -16,6 +16,17 @@ from .verifying import MARKED, Image, Ran, awaited
 
 HOLDS = "print('it holds')\n"
 HANGS = "import time\n\ndef the_place():\n    time.sleep(1000)\n\nthe_place()\n"
+RENAMED = "import ctypes\nctypes.CDLL(None).prctl(15, b'pt_elastic')\n"
+FORKS = "import os\nos.fork()\n"
+FILLS = """
+import os
+file = os.open(os.environ["TMPDIR"] + "/x", os.O_CREAT | os.O_WRONLY)
+try:
+    while True:
+        os.write(file, bytes(4096))
+except OSError:
+    pass
+"""
 LEAVES = f"#!/bin/bash\nmktemp\nenv -i setsid bash -c 'exec -a {MARKED} sleep 1000' &\n"
 DEAF = f"#!/bin/bash\nmktemp\ntrap '' TERM INT HUP USR1\nbash -c 'exec -a {MARKED} sleep 1000'\n"
 ELEMENTS = {"passed": [], "failed": ["Failure"], "skipped": ["Skipped"], "error": ["Error"]}
@@ -100,8 +111,14 @@ def test_each_check_is_reported_with_its_number_as_it_ends(
 
 @pytest.mark.parametrize(
     ("script", "process"),
-    [(HANGS, "python3"), (f'#!/bin/bash\npython3 -c "{HANGS}"\ntrue\n', "bash")],
-    ids=["a check in Python", "Python that a script starts"],
+    [
+        (HANGS, "python3"),
+        (f'#!/bin/bash\npython3 -c "{HANGS}"\ntrue\n', "bash"),
+        (f'#!/bin/bash\npython3 -c "{RENAMED}{HANGS}"\ntrue\n', "bash"),
+        ("import os\nos.closerange(3, 200)\n" + HANGS, "python3"),
+        (FORKS + HANGS, "python3"),
+    ],
+    ids=["a check in Python", "Python that a script starts", "renamed", "closes files", "forks"],
 )
 def test_a_check_that_hangs_ends_with_its_stacks_and_the_rest_go_on(
     image: Image, script: str, process: str
@@ -112,9 +129,17 @@ def test_a_check_that_hangs_ends_with_its_stacks_and_the_rest_go_on(
     assert ran.states == {"hangs": "failed", "later": "passed"}
     assert "not finished after 1 s" in ran.check("hangs")["reason"]
     stacks, _, processes = ran.check("hangs")["output"].partition("processes on")
-    assert "in the_place" in stacks
+    processes_in_python = 2 if script.startswith(FORKS) else 1
+    assert stacks.count("in the_place") == processes_in_python
     assert process in processes
     assert image.left() == []
+
+
+def test_a_check_that_hangs_on_a_full_disk_ends_with_its_stacks(image: Image, own: Path) -> None:
+    image.add("hangs", FILLS + HANGS, timeout_seconds=1)
+    small = prepared("mount", f"mount -t tmpfs -o size=256k,{owned()} none {own}")
+    ran = Ran(image.start("--json", "-", before=small, TMPDIR=str(own)))
+    assert "in the_place" in ran.check("hangs")["output"]
 
 
 @pytest.mark.parametrize(
