@@ -9,8 +9,9 @@ import socket
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from ..checking import CHECK, REPORT, home
@@ -115,12 +116,16 @@ class Runner:
         bound = check.get("runs", ONCE) == RANKS
         begun = time.monotonic()
         last = begun + check["timeout_seconds"] + process.STACKS + LATE
-        pending: set[Future[Outcome]] = set(jobs.values())
-        failed_at, halted = 0.0, False
+        # Not ``wait``, which looks at every pending job each time.
+        done: SimpleQueue[Future[Outcome]] = SimpleQueue()
+        for job in jobs.values():
+            job.add_done_callback(done.put)
+        pending, failed_at, halted = len(jobs), 0.0, False
         while pending and time.monotonic() < last:
-            done, pending = wait(pending, _TICK, FIRST_COMPLETED)
+            passed = _passed_next(done)
             now = time.monotonic()
-            if not failed_at and any(job.result().state != PASSED for job in done):
+            pending -= passed is not None
+            if passed is False and not failed_at:
                 failed_at = now
             over = bound and failed_at and now - failed_at > AFTER
             if pending and not halted and (over or self.stop.why):
@@ -223,6 +228,14 @@ def runs_beside_others(check: Check) -> bool:
     """Return whether a check is one process that needs no GPU and measures nothing."""
     alone = check["level"] == "perf" or check.get("needs", {}).get("gpus")
     return check.get("runs", ONCE) == ONCE and not alone
+
+
+def _passed_next(done: SimpleQueue[Future[Outcome]]) -> bool | None:
+    """Return whether the next job that is done has passed; None if none is soon."""
+    try:
+        return done.get(timeout=_TICK).result().state == PASSED
+    except Empty:
+        return None
 
 
 def _why_ended(jobs: Mapping[int, Future[Outcome]]) -> str:
