@@ -138,7 +138,10 @@ def run(
     def one(check: Check) -> None:
         if runner.stop.why:
             return
-        outcome = held_to_limits(runner.run(check), check)
+        try:
+            outcome = held_to_limits(runner.run(check), check)
+        except Exception as error:  # noqa: BLE001 - the other checks still run
+            outcome = Outcome(ERROR, f"lumi-verify itself fails: {error!r}")
         if not runner.stop.why:
             written.note(check, outcome)
 

@@ -160,7 +160,7 @@ def judge(row: Mapping[str, Any], check: Check, architecture: str) -> dict[str, 
     A value that is not a finite number misses its threshold, and is None in JSON.
     """
     name, value = row["measured"], row.get("value")
-    number = isinstance(value, (int, float)) and math.isfinite(value)
+    number = _is_number(value)
     facts = {"name": name, "value": value if number else None, "holds": None}
     threshold = check.get("thresholds", {}).get(name)
     if threshold is None:
@@ -176,6 +176,13 @@ def judge(row: Mapping[str, Any], check: Check, architecture: str) -> dict[str, 
     else:
         facts["unjudged"] = "it has no limit"
     return facts
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return isinstance(value, (int, float)) and math.isfinite(value)
+    except OverflowError:  # an integer that no float holds
+        return False
 
 
 def held_to_limits(outcome: Outcome, check: Check) -> Outcome:

@@ -353,6 +353,15 @@ def test_a_check_whose_file_is_gone_is_an_error(image: Image) -> None:
     assert image.run().states == {"gone": "error", "there": "passed"}
 
 
+def test_a_check_whose_report_cannot_be_read_is_an_error(image: Image) -> None:
+    deep = "'[' * 1_000_000"
+    image.add("deep", f"import os\nopen(os.environ['LUMI_VERIFY_REPORT'], 'w').write({deep})\n")
+    image.add("holds", HOLDS)
+    ran = image.run()
+    assert ran.states == {"deep": "error", "holds": "passed"}
+    assert "RecursionError" in ran.check("deep")["reason"]
+
+
 def test_a_name_that_is_a_check_s_own_means_no_other(image: Image) -> None:
     for name in ("one", "one_more"):
         image.add(name, HOLDS)

@@ -53,6 +53,7 @@ def test_each_way_to_end_is_an_outcome(code: int | None, why: str, state: str, r
         ({"maximum": 3}, 3.1, "is 3.1 GB/s, more than 3 GB/s (somebody)"),
         ({"minimum": 80}, float("nan"), "is not a number, but must be no less than 80 GB/s"),
         ({"maximum": 3}, float("-inf"), "is not a number, but must be no more than 3 GB/s"),
+        pytest.param({"maximum": 3}, -(10**400), "is not a number", id="beyond floats"),
         ({"minimum": 80}, "80", "is not a number"),
         ({"minimum": 80}, None, "is not a number"),
         ({"minimum": 80, "architecture": "gfx942"}, 1, ""),
