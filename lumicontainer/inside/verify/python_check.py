@@ -34,8 +34,11 @@ _REAPER = f"{os.path.basename(_PACKAGE)}.verify.reaper"
 def main() -> None:
     """Run the file as a program, or serve."""
     faulthandler.enable()
-    # The search path needs the folder of the check and that of lumi_inside, not this file's.
-    sys.path.pop(0)
+    # The search path needs the folder of the check and that of lumi_inside, not this file's, which
+    # PYTHONSAFEPATH does not add.
+    own = os.path.dirname(os.path.realpath(__file__))
+    if sys.path and os.path.realpath(sys.path[0]) == own:
+        del sys.path[0]
     sys.path.append(os.path.dirname(_PACKAGE))
     if sys.argv[1] != "--serve":
         run(sys.argv[1])

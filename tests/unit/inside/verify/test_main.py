@@ -362,6 +362,12 @@ def test_a_check_whose_report_cannot_be_read_is_an_error(image: Image) -> None:
     assert "RecursionError" in ran.check("deep")["reason"]
 
 
+def test_a_check_finds_the_user_s_modules_with_a_safe_path(image: Image, own: Path) -> None:
+    (own / "of_the_user.py").touch()
+    image.add("one", "import of_the_user")
+    assert image.run(PYTHONSAFEPATH="1", PYTHONPATH=str(own)).states == {"one": "passed"}
+
+
 def test_a_name_that_is_a_check_s_own_means_no_other(image: Image) -> None:
     for name in ("one", "one_more"):
         image.add(name, HOLDS)
