@@ -57,7 +57,10 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0
     if not 0 < seconds < 1e6:
         raise argparse.ArgumentTypeError(f"expected a number of seconds, got '{text}'")
     return seconds

@@ -267,7 +267,7 @@ def test_a_list_is_lines_or_json(image: Image) -> None:
         (("-k", "t/onne"), "did you mean t/one?"),
         (("--require", "moon"), "invalid --require 'moon'\n    why: known are gpu"),
         (("--levl", "full"), "unrecognized arguments: --levl full"),
-        (("--wait", "soon"), "invalid"),
+        (("--wait", "soon"), "expected a number of seconds, got 'soon'"),
         (("--json", "/nowhere/x.json"), "cannot write '/nowhere/x.json'"),
     ],
 )
