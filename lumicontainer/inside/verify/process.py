@@ -175,16 +175,11 @@ def _is_python(pid: int) -> bool:
 
 
 def _has_written(pid: int, report: str) -> bool:
-    """Return whether a process has written its stacks, to a disk that was not full.
-
-    A forked process writes to the file of the one that it was forked from.
-    """
-    for path in glob.glob(f"/proc/{pid}/fd/*"):
-        with contextlib.suppress(OSError):
-            is_own = os.readlink(path).startswith(python_check.stacks(report, ""))
-            if is_own and os.stat(path).st_size:
-                return True
-    return False
+    """Return whether a process has written its stacks; a full disk keeps the file empty."""
+    try:
+        return os.path.getsize(python_check.stacks(report, pid)) > 0
+    except OSError:
+        return False
 
 
 def _written_stacks(report: str) -> str:

@@ -55,6 +55,7 @@ def main() -> None:
 def run(path: str) -> None:
     """Run a check as a program."""
     _write_stacks_on_request()
+    os.register_at_fork(after_in_child=_write_stacks_on_request)
     path = os.path.abspath(path)
     sys.path.insert(0, os.path.dirname(path))
     sys.argv = [path]
