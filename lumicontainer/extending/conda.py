@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from lumicontainer.core.yaml.nodes import Mapping, Node, Scalar, Sequence
 from lumicontainer.core.yaml.parse import parse_yaml
 from lumicontainer.errors import Place, Problems
-from lumicontainer.extending.lines import Line
+from lumicontainer.extending.lines import PackageLine
 from lumicontainer.importing.replacements import conda_name, replacement_for, table
 
 PYTHON = "python =="
@@ -15,7 +15,7 @@ _RANGE = re.compile(r"(?:[<>=!~]=?[\w.*+!]+)(?:\s*,\s*[<>=!~]=?[\w.*+!]+)*")
 _UNKNOWN = "its name in PyPI is not known, where another package may have this name"
 
 
-def requirements(text: str, file: str, problems: Problems) -> list[Line]:
+def requirements(text: str, file: str, problems: Problems) -> list[PackageLine]:
     """Return the requirements of an environment; that of Python itself begins with ``PYTHON``."""
     root = parse_yaml(text, file, problems)
     entries = {key.text: node for key, node in root.entries} if isinstance(root, Mapping) else {}
@@ -28,29 +28,29 @@ def requirements(text: str, file: str, problems: Problems) -> list[Line]:
     return []
 
 
-def _of(node: Node, problems: Problems) -> Iterator[Line]:
+def _of(node: Node, problems: Problems) -> Iterator[PackageLine]:
     if isinstance(node, Scalar):
         yield from _of_conda(node, problems)
         return
     for key, below in node.entries if isinstance(node, Mapping) else ():
         if key.text == "pip" and isinstance(below, Sequence):
             found = (each for each in below.items if isinstance(each, Scalar))
-            yield from (Line(each.text.strip(), each.place) for each in found)
+            yield from (PackageLine(each.text.strip(), each.place) for each in found)
         else:
             problems.add(f"unknown kind of packages '{key.text}'", key.place, hint="write pip:")
 
 
-def _of_conda(node: Scalar, problems: Problems) -> Iterator[Line]:
+def _of_conda(node: Scalar, problems: Problems) -> Iterator[PackageLine]:
     parts = _SPEC.fullmatch(node.text.strip())
     name, spec = (parts[1].lower(), parts[2]) if parts else (node.text, "")
     if name == "python":
         found = re.match(r"=*([0-9]+\.[0-9]+)", spec.strip())
-        yield from [Line(f"{PYTHON}{found[1]}", node.place)] if found else []
+        yield from [PackageLine(f"{PYTHON}{found[1]}", node.place)] if found else []
         return
     if name in table()["conda_everywhere"]:
         return
     if known := conda_name(name):
-        yield Line(f"{known}{_version(spec)}", node.place)
+        yield PackageLine(f"{known}{_version(spec)}", node.place)
         return
     why = replacement_for("conda_not_in_pypi", name).get("refuse", _UNKNOWN)
     hint = "leave it out; name it below 'pip:' if PyPI has it by this name"

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from lumicontainer.errors import Place
 
 
-class Line(NamedTuple):
+class PackageLine(NamedTuple):
     """Hold a requirement, and where it stands."""
 
     text: str

@@ -7,13 +7,13 @@ from typing import Any
 
 from lumicontainer.errors import Problems
 from lumicontainer.extending import hashes
-from lumicontainer.extending.lines import Line
+from lumicontainer.extending.lines import PackageLine
 
 _CHOICE = re.compile(r"""(['"])([^'"]*)\1\s+(not\s+)?in\s+(extras|dependency_groups)""")
 """The conditions in markers that only locks have."""
 
 
-def requirements(text: str, file: str, problems: Problems) -> Iterator[Line]:
+def requirements(text: str, file: str, problems: Problems) -> Iterator[PackageLine]:
     """Yield the dependencies of a project, or the packages of a lock."""
     data = _read(text, file, problems)
     if data is None:
@@ -31,7 +31,7 @@ def requirements(text: str, file: str, problems: Problems) -> Iterator[Line]:
         yield from _listed(data, "project", "dependencies", file, problems)
 
 
-def build_requirements(text: str, file: str, problems: Problems) -> Iterator[Line]:
+def build_requirements(text: str, file: str, problems: Problems) -> Iterator[PackageLine]:
     """Yield what the build of a project needs."""
     data = _read(text, file, problems) or {}
     yield from _listed(data, "build-system", "requires", file, problems)
@@ -47,7 +47,7 @@ def _read(text: str, file: str, problems: Problems) -> Mapping[str, Any] | None:
 
 def _listed(
     data: Mapping[str, Any], table: str, key: str, file: str, problems: Problems
-) -> Iterator[Line]:
+) -> Iterator[PackageLine]:
     section, name, hint = data.get(table, {}), f"{table}.{key}", f'write {key} = ["NAME==VERSION"]'
     if not isinstance(section, dict):
         problems.add(f"expected a table '{table}', got {section!r}", file, hint=f"write [{table}]")
@@ -58,12 +58,14 @@ def _listed(
         return
     for each in listed:
         if isinstance(each, str):
-            yield Line(each, file)
+            yield PackageLine(each, file)
         else:
             problems.add(f"expected text in '{name}', got {each!r}", file, hint=hint)
 
 
-def _locked(row: Any, groups: Collection[str], file: str, problems: Problems) -> Iterator[Line]:
+def _locked(
+    row: Any, groups: Collection[str], file: str, problems: Problems
+) -> Iterator[PackageLine]:
     if not isinstance(row, dict):
         hint = "let uv, pip or pdm write the lock"
         problems.add(f"expected a table in 'packages', got {row!r}", file, hint=hint)
@@ -81,7 +83,7 @@ def _locked(row: Any, groups: Collection[str], file: str, problems: Problems) ->
         problems.add(f"the lock has no version of '{name}'", file, hint=hint)
     else:
         condition = "" if marker is None else f"; {_for_uv(str(marker), groups)}"
-        yield Line(f"{name}=={version}{condition}", file, tuple(hashes.of_package(row)))
+        yield PackageLine(f"{name}=={version}{condition}", file, tuple(hashes.of_package(row)))
 
 
 def _for_uv(marker: str, groups: Collection[str]) -> str:

@@ -13,7 +13,7 @@ from lumicontainer.core.model.requirements import requirement_lines
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import Place, Problems
 from lumicontainer.extending import conda, hashes, toml_files
-from lumicontainer.extending.lines import Line
+from lumicontainer.extending.lines import PackageLine
 from lumicontainer.system.files.regular import open_regular
 
 _HASH = re.compile(r"\s--hash[= ]")
@@ -55,7 +55,7 @@ def read_wanted(packages: Sequence[str], files: Sequence[Path], folders: Sequenc
     return Wanted(tuple(plain), _hashes(lines), tuple(code), python)
 
 
-def _python(lines: Iterable[Line], problems: Problems) -> str:
+def _python(lines: Iterable[PackageLine], problems: Problems) -> str:
     """Return the version of Python that environments name; empty if none does."""
     named = {each.text.removeprefix(conda.PYTHON): each.where for each in lines}
     first, *others = named or [""]
@@ -65,7 +65,7 @@ def _python(lines: Iterable[Line], problems: Problems) -> str:
     return first
 
 
-def _hashes(lines: Iterable[Line]) -> dict[str, frozenset[str]]:
+def _hashes(lines: Iterable[PackageLine]) -> dict[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
     for line in lines:
         if line.hashes:
@@ -74,15 +74,15 @@ def _hashes(lines: Iterable[Line]) -> dict[str, frozenset[str]]:
     return found
 
 
-def _packages(packages: Sequence[str], problems: Problems) -> Iterator[Line]:
+def _packages(packages: Sequence[str], problems: Problems) -> Iterator[PackageLine]:
     for word in packages:
         if word.endswith((".txt", ".toml", ".yml", ".yaml")):
             problems.add(f"'{word}' is a file", "", hint=f"write -r {word}")
             continue
-        yield from _requirement(Line(word), problems)
+        yield from _requirement(PackageLine(word), problems)
 
 
-def _requirement(line: Line, problems: Problems) -> Iterator[Line]:
+def _requirement(line: PackageLine, problems: Problems) -> Iterator[PackageLine]:
     why = ""
     try:
         plain = str(Requirement(line.text))
@@ -98,7 +98,7 @@ def _requirement(line: Line, problems: Problems) -> Iterator[Line]:
         yield line._replace(text=plain)
 
 
-def _of_file(file: Path, problems: Problems, above: Sequence[Path] = ()) -> Iterator[Line]:
+def _of_file(file: Path, problems: Problems, above: Sequence[Path] = ()) -> Iterator[PackageLine]:
     """Yield the lines of a file, and of those that it names; ``above`` are those that led to it."""
     text = _text(file, problems)
     if text is None:
@@ -111,7 +111,7 @@ def _of_file(file: Path, problems: Problems, above: Sequence[Path] = ()) -> Iter
         lines = iter(conda.requirements(text, str(file), problems))
     else:
         rows = requirement_lines(text.encode())
-        lines = (Line(each.text, Place(str(file), each.line, each.column)) for each in rows)
+        lines = (PackageLine(each.text, Place(str(file), each.line, each.column)) for each in rows)
     for line in lines:
         yield from _of_line(line, (*above, file), problems)
 
@@ -134,7 +134,7 @@ def _text(file: Path, problems: Problems) -> str | None:
     return text
 
 
-def _of_line(line: Line, files: Sequence[Path], problems: Problems) -> Iterator[Line]:
+def _of_line(line: PackageLine, files: Sequence[Path], problems: Problems) -> Iterator[PackageLine]:
     """Yield a line of a requirements.txt, or the lines of the file that it names."""
     if line.text.startswith(conda.PYTHON):
         yield line
@@ -154,16 +154,16 @@ def _of_line(line: Line, files: Sequence[Path], problems: Problems) -> Iterator[
             yield from _of_file(named, problems, files)
 
 
-def _of_code(folder: Path, problems: Problems) -> Iterator[Line]:
+def _of_code(folder: Path, problems: Problems) -> Iterator[PackageLine]:
     """Yield what installs the user's own code, and what its build needs."""
     file = folder / "pyproject.toml"
     if not file.is_file() and not (folder / "setup.py").is_file():
         hint = "write a pyproject.toml; setuptools documents a minimal one"
         problems.add("the folder has no pyproject.toml", str(folder), hint=hint)
         return
-    yield Line(f"-e {folder}")
+    yield PackageLine(f"-e {folder}")
     text = _text(file, problems) if file.is_file() else ""
     for each in toml_files.build_requirements(text or "", str(file), problems):
         yield from _requirement(each, problems)
         if each.text.startswith("hatchling"):  # Its code needs it.
-            yield Line("editables")
+            yield PackageLine("editables")

@@ -9,7 +9,7 @@ from lumicontainer.core.model.requirements import requirement
 from lumicontainer.core.yaml import nodes
 from lumicontainer.core.yaml.parse import parse_yaml
 from lumicontainer.errors import InputError, Problem, Problems
-from lumicontainer.importing.draft import CARRIED, Draft, FileLine, fault, text_of
+from lumicontainer.importing.draft import CARRIED, Draft, FileLine, fault, imported_text
 from lumicontainer.importing.environment import add_variable
 from lumicontainer.importing.replacements import conda_name, table
 from lumicontainer.importing.requirements import add_line, add_requirement, file_lines
@@ -22,7 +22,7 @@ _SPEC = re.compile(r"(?:[\w./-]+::)?([A-Za-z0-9_][\w.-]*)\s*(.*)")
 def read_environment(draft: Draft, name: str) -> None:
     """Add the lines of an environment; raise ``InputError`` if the file is none."""
     shown, problems = display(draft.folder / name), Problems()
-    root = parse_yaml(text_of(draft, name), shown, problems)
+    root = parse_yaml(imported_text(draft, name), shown, problems)
     problems.raise_if_any()
     entries = root.entries if isinstance(root, nodes.Mapping) else ()
     if not any(key.text == _LIST and isinstance(node, nodes.Sequence) for key, node in entries):
@@ -73,7 +73,7 @@ def _of_pip(item: nodes.Node) -> list[nodes.Scalar] | None:
     return found if len(found) == len(items) else None
 
 
-class Wanted(NamedTuple):
+class CondaWords(NamedTuple):
     """Hold what a command of conda names."""
 
     packages: Sequence[str]
@@ -82,16 +82,16 @@ class Wanted(NamedTuple):
     """An option that may change what it installs; empty if there is none."""
 
 
-def wanted(words: Sequence[str]) -> Wanted:
+def wanted(words: Sequence[str]) -> CondaWords:
     """Return what the words behind ``conda install`` or ``conda env create`` name."""
     flags, settings = table()["conda_flags"], table()["conda_settings"]
     known = [*flags, *(f"{name}=" for name in ("file", *settings))]
     try:
         given, packages = getopt.gnu_getopt(list(words), "yqvf:c:n:p:r:", known)
     except getopt.GetoptError as error:
-        return Wanted((), (), f"{'--' if len(error.opt) > 1 else '-'}{error.opt}")
+        return CondaWords((), (), f"{'--' if len(error.opt) > 1 else '-'}{error.opt}")
     files = [value.removeprefix("=") for name, value in given if name in ("-f", "--file")]
-    return Wanted(packages, files, "")
+    return CondaWords(packages, files, "")
 
 
 def read_specs(draft: Draft, name: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.importing.draft import CARRIED, Draft, FileLine, text_of
+from lumicontainer.importing.draft import CARRIED, Draft, FileLine, imported_text
 from lumicontainer.importing.environment import add_path, add_variable
 from lumicontainer.importing.script import ShellReader
 from lumicontainer.importing.shell_split import expand_variables, other_program
@@ -53,7 +53,7 @@ def sections(text: str) -> Iterator[Section]:
 
 def read_definition(draft: Draft, name: str) -> None:
     """Add the header and the sections of a definition; raise ``InputError`` if it has no header."""
-    text, arguments = text_of(draft, name), dict[str, str]()
+    text, arguments = imported_text(draft, name), dict[str, str]()
     for each in sections(text):
         if each.name == "arguments":
             arguments |= dict(_pair(line, "=") for line in each.lines if "=" in line)

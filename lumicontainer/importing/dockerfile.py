@@ -15,7 +15,14 @@ from typing import Any, NamedTuple
 from lumicontainer.core.apptainer_syntax import hazard
 from lumicontainer.core.yaml.validators import RESERVED
 from lumicontainer.errors import InputError, Place, Problem
-from lumicontainer.importing.draft import CARRIED, NOT_CARRIED, NOT_NEEDED, Draft, FileLine, text_of
+from lumicontainer.importing.draft import (
+    CARRIED,
+    NOT_CARRIED,
+    NOT_NEEDED,
+    Draft,
+    FileLine,
+    imported_text,
+)
 from lumicontainer.importing.environment import UNKNOWN_EXPANSION, add_path, add_variable
 from lumicontainer.importing.requirements import url_source
 from lumicontainer.importing.script import ShellReader
@@ -118,7 +125,7 @@ def read_dockerfile(draft: Draft, name: str) -> None:
 
     Raises ``InputError`` if the file has no FROM.
     """
-    text = text_of(draft, name)
+    text = imported_text(draft, name)
     if found := re.match(r"(?i)(?:#.*\n)*#\s*escape\s*=\s*[^\\\s]", text):
         hint = "continue lines with a backslash, and remove the directive"
         raise InputError(Problem("cannot read another escape character", name, found[0], hint))

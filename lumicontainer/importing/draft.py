@@ -141,7 +141,7 @@ class FileLine(NamedTuple):
         return bool(row)
 
 
-def text_of(draft: Draft, name: str) -> str:
+def imported_text(draft: Draft, name: str) -> str:
     """Return the text of an imported file, and hide the passwords of its URLs in what is printed.
 
     Raises ``InputError`` if it cannot be read.
