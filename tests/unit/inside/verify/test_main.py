@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
 from pathlib import Path
@@ -12,9 +11,8 @@ import pytest
 from junitparser import JUnitXml, TestSuite
 
 from ....namespaces import owned, prepared
-from .verifying import MARKED, Image, Ran, awaited
+from .verifying import HOLDS, MARKED, Image, Ran, awaited
 
-HOLDS = "print('it holds')\n"
 HANGS = "import time\n\ndef the_place():\n    time.sleep(1000)\n\nthe_place()\n"
 RENAMED = "import ctypes\nctypes.CDLL(None).prctl(15, b'pt_elastic')\n"
 FORKS = "import os\nos.fork()\n"
@@ -31,22 +29,6 @@ LEAVES = f"#!/bin/bash\nmktemp\nenv -i setsid bash -c 'exec -a {MARKED} sleep 10
 DEAF = f"#!/bin/bash\nmktemp\ntrap '' TERM INT HUP USR1\nbash -c 'exec -a {MARKED} sleep 1000'\n"
 ELEMENTS = {"passed": [], "failed": ["Failure"], "skipped": ["Skipped"], "error": ["Error"]}
 """The element of JUnit's XML for each state."""
-
-
-@pytest.fixture(params=["each alone", "from a server"])
-def image(request: pytest.FixtureRequest, tmp_path: Path) -> Image:
-    image = Image(tmp_path, ("json", "decimal"))
-    if request.param == "each alone":
-        image.edit("not self.place.gpus", "False", 1)
-    return image
-
-
-@pytest.fixture
-def own(image: Image) -> Path:
-    """Make a folder of the test's own."""
-    folder = image.root / "own"
-    folder.mkdir()
-    return folder
 
 
 def junit(image: Image) -> TestSuite:
@@ -288,62 +270,6 @@ def test_an_image_without_a_list_of_checks_has_not_passed(image: Image, text: st
     ran = Ran(image.start())
     assert ran.code == 2
     assert "cannot read the list of the image's checks" in ran.stderr
-
-
-@pytest.mark.parametrize("said", ["-", "/dev/stdout"])
-@pytest.mark.parametrize("option", ["--json", "--junit"])
-def test_what_stands_for_stdout_gets_one_whole_report_and_nothing_else(
-    image: Image, option: str, said: str
-) -> None:
-    for name in ("one", "two"):
-        image.add(name, HOLDS)
-    text = Ran(image.start(option, said)).stdout
-    assert len(json.loads(text) if option == "--json" else JUnitXml.fromstring(text))
-
-
-@pytest.mark.parametrize("where", [">/dev/full", ">&-", "2>/dev/full", "2>&-", ">&- 2>&-"])
-def test_a_report_is_written_though_messages_are_lost(image: Image, where: str) -> None:
-    image.add("holds", HOLDS)
-    image.add("fails", "#!/bin/bash\necho gone\nexit 1\n")
-    before = ("bash", "-c", f'exec "$@" {where}', "bash")
-    assert Ran(image.start("--json", "out.json", before=before)).code == 1
-    rows = json.loads((image.root / "out.json").read_text())["checks"]
-    assert sorted((row["state"], row["output"]) for row in rows) == [
-        ("failed", "gone\n"),
-        ("passed", "it holds\n"),
-    ]
-
-
-@pytest.mark.parametrize("where", [">/dev/full", ">&-"])
-@pytest.mark.parametrize("words", ["--list", "--json -"])
-def test_a_result_that_stdout_does_not_take_is_an_error(
-    image: Image, words: str, where: str
-) -> None:
-    image.add("one", HOLDS)
-    ran = Ran(image.start(before=("bash", "-c", f'exec "$@" {words} {where}', "bash")))
-    assert (ran.code, ran.stdout) == (2, "")
-    assert "error: cannot write '-'" in ran.stderr
-
-
-def test_a_pipe_gets_one_whole_report(image: Image) -> None:
-    for name in ("one", "two"):
-        image.add(name, HOLDS)
-    pipe = image.root / "pipe"
-    os.mkfifo(pipe)
-    running = image.start("--json", "pipe")
-    assert [row["name"] for row in json.loads(pipe.read_text())["checks"]] == ["t/one", "t/two"]
-    assert Ran(running).code == 0
-
-
-def test_a_file_that_is_bound_alone_is_written_in_its_place(image: Image, own: Path) -> None:
-    image.add("one", HOLDS)
-    out = image.root / "out.json"
-    out.write_text("before")
-    sealed = f"mount -t tmpfs none {own} && touch {own}/x && mount --bind {out} {own}/x"
-    sealed += f" && mount -o remount,ro,bind {own}"
-    ran = Ran(image.start("--json", f"{own}/x", before=prepared("mount", sealed)))
-    assert ran.code == 0, ran.stderr
-    assert json.loads(out.read_text())["counts"]["passed"] == 1
 
 
 def test_a_check_whose_file_is_gone_is_an_error(image: Image) -> None:

@@ -30,6 +30,7 @@ status = open(f"/proc/{os.getppid()}/stat").read()
 above = int(status.rpartition(")")[2].split()[1])
 """
 """The start of a check that knows the parent of its guard: lumi-verify, or its server of forks."""
+HOLDS = "print('it holds')\n"
 MARKED = f"left-over-of-a-check-of-{os.getpid()}"
 """Other runs of these tests on the machine leave theirs."""
 

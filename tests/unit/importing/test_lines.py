@@ -1,7 +1,6 @@
 """Lines of other tools' files become what they mean there, or are reported as not carried."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,47 +9,12 @@ from lumicontainer.errors import InputError
 from lumicontainer.importing.draft import Draft, Goal
 from lumicontainer.importing.read import reader_of
 
-Import = Callable[..., Draft]
+from .conftest import Import, notes, rows
+
 ONE = "an unquoted heredoc's '$' and backslashes are Docker's: quote its word, or copy a file"
 EXPANSION = "it has an expansion whose value is not known"
 URL = "https://u:a-secret-word@h.example/f.tgz"
-CONDA = "name: x\ndependencies: [polars]\n"
 MANY = "only one heredoc, and no other file beside it, can be carried over"
-
-
-@pytest.fixture
-def imported(tmp_path: Path) -> Import:
-    """Return the draft of a file with a text, beside other files of the same folder."""
-
-    def read(name: str, text: str, **others: str) -> Draft:
-        for file, content in {name: text, **others}.items():
-            (tmp_path / file).write_text(content, newline="")
-        draft = Draft(tmp_path, Goal("cpu", "debian bookworm", "3.11"), "mine")
-        reader_of(Path(name))(draft, name)
-        return draft
-
-    return read
-
-
-@pytest.fixture
-def dockerfile(imported: Import) -> Import:
-    """Return the draft of a Dockerfile whose first line is ``FROM debian``."""
-
-    def read(text: str, **others: str) -> Draft:
-        return imported("Dockerfile", f"FROM debian\n{text}\n", **others)
-
-    return read
-
-
-def rows(draft: Draft) -> list[tuple[int, str, str]]:
-    """Return the line, the outcome and the text of what became of a file, but for FROM."""
-    found = ((each.line, each.outcome, each.text) for each in draft.lines)
-    return [each for each in found if not each[2].startswith("FROM")]
-
-
-def notes(draft: Draft) -> list[str]:
-    """Return why lines are not carried over."""
-    return [each.note for each in draft.lines if each.outcome == "not carried"]
 
 
 @pytest.mark.parametrize(
@@ -197,80 +161,9 @@ def test_variables_of_a_definition_are_expanded_as_those_of_a_dockerfile(importe
     ]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "conda env create --file=environment.yml",
-        "mamba env update -f=environment.yml",
-        "micromamba install -yqnbase -fenvironment.yml",
-        "conda env update --name base --prune",
-    ],
-)
-def test_each_form_of_an_environment_of_conda_is_read(dockerfile: Import, words: str) -> None:
-    draft = dockerfile(f"COPY environment.yml .\nRUN {words}", **{"environment.yml": CONDA})
-    assert draft.python == {"polars": None}
-    assert rows(draft)[1] == (3, "carried", words)
-
-
-def test_specs_of_conda_are_read_from_a_text_file(dockerfile: Import) -> None:
-    specs = "# platform: linux-64\npolars=1.2.*=py3\nhttps://example.org/a.conda\n"
-    words = "conda install --yes --file requirements.txt numpy"
-    text = f"COPY requirements.txt /tmp/\nWORKDIR /tmp\nRUN {words}"
-    draft = dockerfile(text, **{"requirements.txt": specs})
-    assert [*draft.python] == ["polars==1.2.*", "numpy"]
-    assert rows(draft)[2:] == [
-        (4, "carried", words),
-        (2, "carried", "polars=1.2.*=py3"),
-        (3, "not carried", "https://example.org/a.conda"),
-        (4, "carried", "numpy"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        ("conda install --no-deps numpy", "the option '--no-deps' of conda has no counterpart"),
-        ("conda create --clone base", "the option '--clone' of conda has no counterpart"),
-        ("conda env create -f", "the option '-f' of conda has no counterpart"),
-        ("conda env create -f other.yml", "the file is not below the folder of what is imported"),
-        ("conda env create", "the file is not below the folder of what is imported"),
-        ("conda env create -f a.yml", "expected an environment of conda: a.yml"),
-    ],
-)
-def test_a_command_of_conda_that_cannot_be_read_is_not_carried(
-    dockerfile: Import, words: str, why: str
-) -> None:
-    draft = dockerfile(f"COPY a.yml .\nRUN {words} && id", **{"a.yml": "a: b\n"})
-    assert rows(draft)[1:] == [(3, "not carried", words), (3, "carried", "id")]
-    assert notes(draft) == [why]
-    assert draft.python == {}
-
-
 @pytest.mark.parametrize("text", ["ADD a", "COPY []", "COPY", "ENV", "RUN", "RUN # x"])
 def test_an_instruction_that_names_nothing_is_reported(dockerfile: Import, text: str) -> None:
     assert rows(dockerfile(text)) == [(2, "not carried", text)]
-
-
-@pytest.mark.parametrize("text", ["apt-get install -y", "pip install -q", "conda create -n x"])
-def test_a_command_that_installs_nothing_is_not_needed(dockerfile: Import, text: str) -> None:
-    assert rows(dockerfile(f"RUN {text}")) == [(2, "not needed", text)]
-
-
-@pytest.mark.parametrize(
-    ("text", "refused"),
-    [
-        ("dependencies:\n- pip: numpy", "dependencies:"),
-        ("dependencies:\n- pip: {a: b}", "dependencies:"),
-        ("dependencies:\n- pip: [[a], numpy]", "dependencies:"),
-        ("dependencies:\n- [a]\n- numpy", "dependencies:"),
-        ("dependencies: []\nvariables: {A: [1, 2], B: 1}", "A"),
-        ("dependencies: []\nvariables: 1", "variables:"),
-    ],
-)
-def test_a_value_of_another_kind_is_not_carried(imported: Import, text: str, refused: str) -> None:
-    draft = imported("environment.yml", text)
-    assert [text for _, outcome, text in rows(draft) if outcome == "not carried"] == [refused]
-    assert draft.environment in ({}, {"B": "1"})
 
 
 @pytest.mark.parametrize(
@@ -287,15 +180,6 @@ def test_a_file_that_cannot_be_read_is_refused_at_its_place(
 ) -> None:
     with pytest.raises(InputError, match=re.escape(says)):
         imported(name, text)
-
-
-@pytest.mark.parametrize(
-    "requirement", ['numpy; os_name ~= "x"', "a @ https://[x/y", "git+https://a@", "-r \0"]
-)
-def test_a_requirement_that_cannot_be_judged_is_not_carried(
-    imported: Import, requirement: str
-) -> None:
-    assert rows(imported("requirements.txt", requirement)) == [(1, "not carried", requirement)]
 
 
 @pytest.mark.parametrize(
@@ -414,15 +298,6 @@ def test_a_password_in_a_url_is_written_nowhere(dockerfile: Import, text: str) -
     assert [outcome for _, outcome, _ in rows(draft)] == ["not carried"]
     assert all(each["url"] == "https://h.example/f.tgz" for each in draft.to_pin)
     assert (draft.environment, draft.parameters) == ({}, {})
-
-
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-8"])
-def test_requirements_are_decoded_as_pip_does(
-    imported: Import, tmp_path: Path, encoding: str
-) -> None:
-    (tmp_path / "more.txt").write_bytes("numpy\r\nörx\r\n".encode(encoding))
-    draft = imported("requirements.txt", "-r more.txt")
-    assert rows(draft)[1:] == [(1, "carried", "numpy"), (2, "not carried", "örx")]
 
 
 def test_the_folder_of_a_file_may_be_a_link(tmp_path: Path) -> None:
