@@ -108,9 +108,13 @@ def _opened(order: BuildOrder, on_progress: OnProgress | None) -> Iterator[Build
     store, shared = Cache(cache_root()).open(), SharedCache.named()
     # Only steps require it; meanwhile the cached layers are checked.
     release = plan.bootstrap.release if plan.bootstrap.by_debootstrap else ""
-    reading = ThreadPoolExecutor(1).submit(site.read_site, release, mirrors)
     recipe = plan.resolved.recipe.name
-    with progress_of(on_progress) as progress, workspace(recipe, choice.runtime.name) as place:
+    with (
+        ThreadPoolExecutor(1) as thread,
+        progress_of(on_progress) as progress,
+        workspace(recipe, choice.runtime.name) as place,
+    ):
+        reading = thread.submit(site.read_site, release, mirrors)
         progress.say(choice.describe())
         _say_warnings(order, place.root, progress)
         yield Builder(

@@ -14,6 +14,7 @@ from spython.instance import Instance
 from spython.main import Client
 
 from lumicontainer import api, errors
+from lumicontainer.host import site
 from lumicontainer.system.files.temporary import temporary_root
 
 from .conftest import write_small
@@ -96,6 +97,26 @@ def test_a_build_is_returned_and_done_once(recipes: Path, small: Path, tmp_path:
     assert not any("\n" in str(each) for each in events if each.event != "say")
     again = api.build(api.resolve(recipes / "small.yaml"), str(image.path))
     assert (again.key, again.seconds) == (image.key, {})
+
+
+def test_a_build_ends_what_it_began_in_a_thread(
+    recipes: Path, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packing, ended, read = threading.Event(), threading.Event(), site.read_site
+
+    def late(release: str, mirrors: dict[str, str]) -> site.Site:
+        assert packing.wait(60)
+        found = read(release, mirrors)
+        ended.set()
+        return found
+
+    def watch(event: api.Event) -> None:
+        if event.step == "pack":
+            packing.set()
+
+    monkeypatch.setattr(site, "read_site", late)
+    api.build(recipes / "small.yaml", tmp_path / "new.sif", on_progress=watch)
+    assert ended.is_set()
 
 
 def test_an_image_for_a_platform_of_the_user_s_own_runs_as_it_is_returned(tmp_path: Path) -> None:
