@@ -7,6 +7,10 @@ from lumicontainer.core.model.files import LayerFile
 _PACKAGE = Path(__file__).parents[1]
 
 
+DOWNLOAD = _PACKAGE / "step/download.sh"
+"""The program by which steps and locks download a file."""
+
+
 def step_script(name: str) -> bytes:
     """Return a script that steps share."""
     return (_PACKAGE / "step" / name).read_bytes()

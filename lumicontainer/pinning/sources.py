@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from lumicontainer.core.model.source import GIT, IMAGE, URL, Input
+from lumicontainer.core.shipped import DOWNLOAD
 from lumicontainer.errors import DownloadError, Problem
 from lumicontainer.host.mirrors import mirrored, require_guarded
 from lumicontainer.host.registry import pinned_image
@@ -82,16 +83,11 @@ def _environment(home: Path, there: str) -> dict[str, str]:
 
 def sha256_of(url: str, mirrors: Mapping[str, str]) -> str:
     """Return the sha256 of what is downloaded from a URL; raise ``ProgramError`` where it fails."""
-    there = mirrored(url, mirrors)
-    protocols = {"file": "=file", "http": "=http,https"}.get(there.partition(":")[0], "=https")
     with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
         file = Path(folder) / "file"
-        words = ["--disable", "--fail", "--location", "--globoff", "--silent", "--show-error"]
-        words += ["--retry", "4", "--retry-connrefused", "--connect-timeout", "30"]
-        words += ["--speed-limit", "1", "--speed-time", "120", "--proto", protocols]
-        # By stdin: all users of the host see the words of a command, and a URL may hold a password.
-        quoted = there.replace("\\", "\\\\").replace('"', '\\"')
-        words += ["--output", str(file), "--config", "-"]
-        process.capture(["curl", *words], given=f'url = "{quoted}"\n'.encode())
+        there = mirrored(url, mirrors).encode()
+        done = process.finished(["bash", str(DOWNLOAD), str(file)], given=there + b"\n")
+        if done.returncode:
+            raise process.ProgramError(["curl"], done.returncode, done.stderr)
         with file.open("rb") as opened:
             return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -154,22 +154,12 @@ fetch_git() {
 }
 
 fetch_url() {
-    local url="$1" name="$2" wanted="${3:-}" from quoted protocols found full=''
+    local url="$1" name="$2" wanted="${3:-}" from found full=''
     local file="$work/file" target="$sources/$2"
     need curl
     from="$(mirrored "$url")"
     [ -n "$wanted" ] || require_guarded "$from"
-    case "$from" in
-    file://*) protocols='=file' ;;
-    http://*) protocols='=http,https' ;;
-    *) protocols='=https' ;;
-    esac
-    # In a file, because all users see command lines, and a mirror's URL may contain a password.
-    quoted="${from//\\/\\\\}"
-    (umask 077 && printf 'url = "%s"\n' "${quoted//\"/\\\"}" >"$work/curl")
-    try curl --disable --fail --location --globoff --silent --show-error --proto "$protocols" \
-        --retry 4 --retry-connrefused --connect-timeout 30 --speed-limit 1 --speed-time 120 \
-        --output "$file" --config "$work/curl" || {
+    try bash "${0%/*}/download.sh" "$file" <<<"$from" || {
         # 23: curl cannot write; dd prints the reason.
         [ "$?" -ne 23 ] || full="$(dd if=/dev/zero of="$work/more" bs=1M count=1 2>&1)" || true
         fail "cannot download '$name'" "$(output)${full:+ $full}" \

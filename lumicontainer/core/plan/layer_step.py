@@ -21,7 +21,8 @@ from lumicontainer.core.yaml.validators import FINISH
 APT_GET = "apt-get -q -y -o APT::Sandbox::User=root -o Dpkg::Use-Pty=0"
 _LOCKED = "locked.txt"
 
-_FETCH, _MIRRORS = "fetch.sh", "mirrors.sh"
+_FETCH = "fetch.sh"
+_FETCHING = (_FETCH, "download.sh", "mirrors.sh")
 
 
 class Parent(NamedTuple):
@@ -174,7 +175,7 @@ def _require_secrets(secrets: Iterable[str]) -> str:
 
 def fetch_files(sources: Sequence[Source]) -> Iterator[LayerFile]:
     """Yield the files by which a step fetches sources, if there are any."""
-    for name in (_FETCH, _MIRRORS) if sources else ():
+    for name in _FETCHING if sources else ():
         yield LayerFile(name, 0o644, step_script(name))
 
 
