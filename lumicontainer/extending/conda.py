@@ -34,10 +34,18 @@ def _of(node: Node, problems: Problems) -> Iterator[PackageLine]:
         return
     for key, below in node.entries if isinstance(node, Mapping) else ():
         if key.text == "pip" and isinstance(below, Sequence):
-            found = (each for each in below.items if isinstance(each, Scalar))
-            yield from (PackageLine(each.text.strip(), each.place) for each in found)
+            yield from _of_pip(below, problems)
         else:
             problems.add(f"unknown kind of packages '{key.text}'", key.place, hint="write pip:")
+
+
+def _of_pip(below: Sequence, problems: Problems) -> Iterator[PackageLine]:
+    for each in below.items:
+        if isinstance(each, Scalar):
+            yield PackageLine(each.text.strip(), each.place)
+        else:
+            hint = "write it in one line, in quotes"
+            problems.add("an entry of 'pip' is not a requirement", each.place, hint=hint)
 
 
 def _of_conda(node: Scalar, problems: Problems) -> Iterator[PackageLine]:

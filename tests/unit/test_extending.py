@@ -247,11 +247,13 @@ dependencies:
       - "a @ https://x.example/a.whl\\n-e./x"
       - einops==0.8.0 --hash=sha256:{ZEROS}
       - -r none.txt
+      - torch: ==2.9
 """
 
 
 def test_each_line_of_an_environment_is_checked_as_one_of_requirements(tmp_path: Path) -> None:
     assert problems_of(tmp_path, "environment.yml", SHIFTED) == [
+        ("an entry of 'pip' is not a requirement", "environment.yml:9:9"),
         ("invalid requirement 'numpy=1.2|1.3'", "environment.yml:2:5"),
         ("the option --extra-index-url is not read here", "environment.yml:4:9"),
         ("the option -e is not read here", "environment.yml:5:9"),
