@@ -272,6 +272,25 @@ def test_a_draft_that_another_publish_works_on_is_not_removed(team: SharedCache)
     assert draft.is_dir()
 
 
+@pytest.mark.parametrize("name", [".my-venv", ".vscode-server/data", f".{'0' * 64}"])
+def test_hidden_folders_of_the_user_are_no_drafts(team: SharedCache, name: str) -> None:
+    folder = team.root / name
+    folder.mkdir(parents=True)
+    for each in (folder, folder.parent):
+        os.utime(each, (0, 0))
+    team.remove_drafts()
+    assert folder.is_dir()
+
+
+@pytest.mark.parametrize("form", [".{}-x", ".{}.gone-17"])
+def test_what_a_killed_publish_or_prune_left_is_removed(team: SharedCache, form: str) -> None:
+    folder = team.root / form.format(object_name("key", ""))
+    folder.mkdir()
+    os.utime(folder, (0, 0))
+    team.remove_drafts()
+    assert not folder.exists()
+
+
 def test_who_may_not_change_an_object_cannot_remove_it(published: Entry, team: SharedCache) -> None:
     folder = team.root / published.name
     given_away(folder)

@@ -31,6 +31,8 @@ from lumicontainer.system.files.write import sync
 
 FOLDER = "LUMICONTAINER_SHARED_CACHE"
 _SIGNATURE = "sums.sig"
+_DRAFT = re.compile(r"\.[0-9a-f]{64}(\.gone)?-\w+")
+"""Names of drafts, and of objects that are being removed; the rest of the folder is the users'."""
 _LARGEST = 16 << 20
 """Bytes of a file that is read before its digest is known."""
 _ABANDONED = 3600
@@ -233,8 +235,8 @@ class SharedCache:
             shutil.rmtree(draft, ignore_errors=True)
 
     def remove_drafts(self) -> None:
-        """Remove what killed publishes of this user left."""
-        for draft in self.root.glob(".*-*"):
+        """Remove what killed publishes and prunes of this user left."""
+        for draft in filter(lambda path: _DRAFT.fullmatch(path.name), self.root.iterdir()):
             with contextlib.suppress(OSError):
                 states = [draft.lstat(), *(each.lstat() for each in draft.iterdir())]
                 latest = max(state.st_mtime for state in states)
