@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lumicontainer.build.cache import explain
+from lumicontainer.build.cache import explain, written
 from lumicontainer.build.cache.shared.shared import FOLDER, SharedCache
 from lumicontainer.build.cache.store import Cache, Entry, object_name
 from lumicontainer.build.cache.usage import size_limit, uses
@@ -223,7 +223,7 @@ def _set_aside(store: Cache) -> None:
 def _leftovers(store: Cache) -> dict[str, Sequence[Path]]:
     oldest = time.time() - MARK_LIFE
     marks = []
-    for path in store.root.glob("held/*"):
+    for path in written.files(store.root / "held"):
         with contextlib.suppress(FileNotFoundError):
             marks += [path] if path.stat().st_mtime < oldest else []
     return {

@@ -182,9 +182,10 @@ def test_prune_removes_what_serves_nobody(ask: Ask, store: cache.Cache, tmp_path
     for name in ("gone", "there"):
         usage.note(store, make_image(tmp_path / name, entry.key), (entry,), ())
     (tmp_path / "gone").unlink()
-    (store.root / "images" / "x").write_text("{")
+    (store.root / "images" / ("f" * 64)).write_text("{")
     store.draft("d" * 64)
-    for mark, age in (("young", 0), ("old", MARK_LIFE + 60)):
+    young, old = "1" * 64, "2" * 64
+    for mark, age in ((young, 0), (old, MARK_LIFE + 60)):
         store.note_passed(mark)
         os.utime(store.root / "held" / mark, (time.time() - age,) * 2)
     assert ask("cache", "prune")["leftovers"] == {
@@ -195,8 +196,21 @@ def test_prune_removes_what_serves_nobody(ask: Ask, store: cache.Cache, tmp_path
     assert [path.name for path in (store.root / "objects").iterdir()] == [entry.name]
     assert [use.image for use in usage.uses(store)] == [str(tmp_path / "there")]
     assert store.damaged() == []
-    assert store.has_passed("young")
-    assert not store.has_passed("old")
+    assert store.has_passed(young)
+    assert not store.has_passed(old)
+
+
+def test_prune_leaves_files_of_the_user(ask: Ask, store: cache.Cache) -> None:
+    """Any private folder of the user can be named as the cache."""
+    names = ("images/pytorch.sif", "images/run/results", f"images/{'0' * 64}/layer", "bad/notes")
+    names += ("held/old", "listings/rows", "objects/.git/config", "objects/data/rows")
+    files = [store.root / name for name in names]
+    for path in files:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("data")
+        os.utime(path, (0, 0))
+    assert ask("cache", "prune", "--max-size", 0)["leftovers"] == {}
+    assert [path for path in files if not path.exists()] == []
 
 
 def test_explain_names_the_input_that_made_a_step_miss(

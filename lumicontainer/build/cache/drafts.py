@@ -4,6 +4,10 @@ import os
 import time
 from pathlib import Path
 
+from lumicontainer.build.cache.written import HASH
+
+FORM = rf"\.{HASH}\..+"
+"""Names of drafts, and of objects that are being removed."""
 _OLD = 3 * 86_400
 """Seconds after which a draft of another host is one of a killed build: jobs are shorter."""
 

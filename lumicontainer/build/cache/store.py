@@ -31,7 +31,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, Self
 
-from lumicontainer.build.cache import drafts
+from lumicontainer.build.cache import drafts, written
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.inside.node.private_folder import is_private
 from lumicontainer.system import flock
@@ -146,7 +146,7 @@ class Cache:
 
     def names(self) -> list[str]:
         """Return the names of all objects, damaged or not."""
-        return sorted(folder.name for folder in (self.root / "objects").glob("[!.]*"))
+        return [folder.name for folder in written.entries(self.root / "objects")]
 
     def entries(self) -> Iterator[Entry]:
         """Yield every object."""
@@ -184,7 +184,7 @@ class Cache:
 
     def damaged(self) -> list[Path]:
         """Return the folders of damaged objects."""
-        return sorted((self.root / "bad").glob("*"))
+        return written.entries(self.root / "bad", rf"{written.HASH}-\d+")
 
     def _move_aside(self, folder: Path, reason: str) -> None:
         aside = self.root / "bad" / f"{folder.name}-{time.time_ns()}"
@@ -201,7 +201,7 @@ class Cache:
 
     def reclaim(self) -> None:
         """Remove the drafts of killed builds, of other hosts only if they are old."""
-        for draft in (self.root / "objects").glob(".*"):
+        for draft in written.entries(self.root / "objects", drafts.FORM):
             with flock.attempt(self.make_lock(drafts.name_of(draft))) as unused:
                 if unused and not drafts.may_grow_elsewhere(draft):
                     shutil.rmtree(draft, ignore_errors=True)
@@ -301,7 +301,7 @@ class Cache:
                 total -= entry.size
                 gone.append(entry)
         kept = {entry.digest for entry in entries if entry not in gone}
-        for path in (self.root / "listings").iterdir() if not dry else ():
+        for path in written.files(self.root / "listings") if not dry else ():
             if path.name not in kept:
                 path.unlink(missing_ok=True)
         return gone

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lumicontainer.build.cache import written
 from lumicontainer.build.cache.store import Cache, Entry
 from lumicontainer.errors import InputError
 from lumicontainer.image import records
@@ -57,7 +58,7 @@ def note(store: Cache, image: Path, stack: Sequence[Entry], entries: Iterable[En
 
 def uses(store: Cache) -> Iterator[Use]:
     """Yield the records of images, valid or not."""
-    for path in sorted((store.root / "images").glob("[!.]*")):
+    for path in written.files(store.root / "images"):
         try:
             facts = json.loads(path.read_bytes())
             yield Use(path, str(facts["image"]), str(facts["key"]), tuple(facts["objects"]))

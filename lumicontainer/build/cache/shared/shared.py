@@ -24,6 +24,7 @@ from typing import Self
 from lumicontainer.build.cache import store as objects
 from lumicontainer.build.cache.shared import trusted
 from lumicontainer.build.cache.store import Cache, Damaged, Entry
+from lumicontainer.build.cache.written import HASH
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.system.files.regular import open_no_link
 from lumicontainer.system.files.trust import user_name
@@ -31,7 +32,7 @@ from lumicontainer.system.files.write import sync
 
 FOLDER = "LUMICONTAINER_SHARED_CACHE"
 _SIGNATURE = "sums.sig"
-_DRAFT = re.compile(r"\.[0-9a-f]{64}(\.gone)?-\w+")
+_DRAFT = re.compile(rf"\.{HASH}(\.gone)?-\w+")
 """Names of drafts, and of objects that are being removed; the rest of the folder is the users'."""
 _LARGEST = 16 << 20
 """Bytes of a file that is read before its digest is known."""
@@ -104,7 +105,7 @@ class SharedCache:
     def names(self) -> list[str]:
         """Return the names of all objects, trusted or not."""
         names = (path.name for path in self.root.iterdir())
-        return sorted(name for name in names if re.fullmatch("[0-9a-f]{64}", name))
+        return sorted(name for name in names if re.fullmatch(HASH, name))
 
     def has(self, name: str) -> bool:
         """Return whether a name is taken, whatever is there."""
