@@ -8,11 +8,11 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lumicontainer.build.cache import explain, written
 from lumicontainer.build.cache.shared.shared import FOLDER, SharedCache
-from lumicontainer.build.cache.store import Cache, Entry, object_name
+from lumicontainer.build.cache.store import UNREADABLE, Cache, Entry, object_name
 from lumicontainer.build.cache.usage import size_limit, uses
 from lumicontainer.commands import context, shared_cache
 from lumicontainer.commands.parser import add_verb
@@ -95,7 +95,7 @@ def _list(store: Cache, arguments: argparse.Namespace) -> int:
         for entry in entries
     ]
     data = {"place": str(store.root), "bytes": _total(objects), "limit": size_limit(store, entries)}
-    data["damaged"] = len(store.damaged())
+    data |= {"damaged": len(store.damaged()), "unreadable": len(_unreadable(store))}
     if arguments.json:
         print_json({**data, "objects": objects})
     else:
@@ -120,6 +120,9 @@ def _print_totals(data: Mapping[str, Any], number: int) -> None:
     if data["damaged"]:
         found = units.count(data["damaged"], "damaged object")
         sys.stdout.write(f"{found} moved aside\n    hint: lumicontainer cache prune\n")
+    if data["unreadable"]:
+        found = units.count(data["unreadable"], "object")
+        sys.stdout.write(f"{found} cannot be read\n    hint: lumicontainer cache verify\n")
 
 
 def _total(objects: Iterable[Mapping[str, Any]]) -> int:
@@ -135,25 +138,42 @@ def _verify(store: Cache, arguments: argparse.Namespace) -> int:
     if not names and not arguments.json:
         sys.stdout.write(f"the cache is empty: {store.root}\n")
         return OK
-    whole, damaged = _examined(store, names, arguments.progress) if names else (0, [])
+    found = _examined(store, names, arguments.progress) if names else _Examined()
     if arguments.json:
-        print_json({"whole": whole, "damaged": damaged})
-        return EXAMINED_FAILED if damaged else OK
-    for each in damaged:
-        sys.stdout.write(f"damaged: {each['step']}: {each['why']}\n")
-    sys.stdout.write(f"{units.count(whole, 'object')} whole\n")
-    if damaged:
-        sys.stdout.write(
+        print_json(found._asdict())
+    else:
+        _print_examined(store, found)
+    return EXAMINED_FAILED if found.damaged or found.unreadable else OK
+
+
+class _Examined(NamedTuple):
+    """Hold the number of whole objects, and the others with the reason."""
+
+    whole: int = 0
+    damaged: Sequence[Mapping[str, str]] = ()
+    unreadable: Sequence[Mapping[str, str]] = ()
+
+
+def _print_examined(store: Cache, found: _Examined) -> None:
+    out = sys.stdout.write
+    for each in found.damaged:
+        out(f"damaged: {each['step']}: {each['why']}\n")
+    for each in found.unreadable:
+        place = store.folder(each["name"])
+        out(f"cannot be read: {each['step']}: {each['why']}\n  where: {place}\n")
+    out(f"{units.count(found.whole, 'object')} whole\n")
+    if found.damaged:
+        out(
             f"damaged objects were moved to {store.root / 'bad'}: the next build makes them again\n"
             "    hint: lumicontainer cache prune removes them; check the disk if it recurs\n"
         )
-    return EXAMINED_FAILED if damaged else OK
+    if found.unreadable:
+        out(f"objects that cannot be read stay\n    hint: {UNREADABLE}\n")
 
 
-def _examined(store: Cache, names: Sequence[str], form: str) -> tuple[int, list[dict[str, str]]]:
-    """Return the number of whole objects, and the damaged objects with the reason."""
+def _examined(store: Cache, names: Sequence[str], form: str) -> _Examined:
     store.open()
-    whole, damaged = 0, []
+    whole, damaged, unreadable = 0, [], []
     with Progress(form) as progress:
         progress.expect(len(names))
         for name in names:
@@ -165,11 +185,13 @@ def _examined(store: Cache, names: Sequence[str], form: str) -> tuple[int, list[
             except FileNotFoundError:
                 continue  # Another process removed it.
             except HostError as error:
-                reason = error.problems[0].why
+                why = error.problems[0].why
+                unreadable.append({"name": name, "step": shown, "why": why})
+                continue
             if reason:
                 damaged.append({"name": name, "step": shown, "why": reason})
             whole += not reason
-    return whole, damaged
+    return _Examined(whole, damaged, unreadable)
 
 
 def _prune(store: Cache, arguments: argparse.Namespace) -> int:
@@ -180,7 +202,7 @@ def _prune(store: Cache, arguments: argparse.Namespace) -> int:
     limit = size_limit(store, entries) if size is None else units.parse_size(size, "--max-size")
     had = [about(entry) for entry in entries]
     gone: set[str] = set()
-    leftovers: Mapping[str, Sequence[Path]] = {}
+    leftovers: Mapping[str, int] = {}
     if store.root.is_dir():
         store.open()
         if not dry:
@@ -189,14 +211,11 @@ def _prune(store: Cache, arguments: argparse.Namespace) -> int:
             entry.name
             for entry in store.prune(limit, before=shared_cache.moment(arguments), dry=dry)
         }
-        leftovers = _leftovers(store)
-        for path in () if dry else itertools.chain(*leftovers.values()):
-            with contextlib.suppress(FileNotFoundError):  # Another prune may remove the same.
-                no_links.remove(path)
+        leftovers = _remove_leftovers(store, dry=dry)
     removed = [each for each in had if each["name"] in gone]
     data = {
         "removed": removed,
-        "leftovers": {what: len(paths) for what, paths in leftovers.items() if paths},
+        "leftovers": leftovers,
         "bytes": _total(removed),
         "left": _total(had) - _total(removed),
         "limit": limit,
@@ -218,6 +237,22 @@ def _set_aside(store: Cache) -> None:
         if store.entry(name) is None:
             with contextlib.suppress(FileNotFoundError, HostError):
                 store.examine(name)
+
+
+def _unreadable(store: Cache) -> list[str]:
+    return [name for name in store.names() if store.entry(name) is None]
+
+
+def _remove_leftovers(store: Cache, *, dry: bool) -> dict[str, int]:
+    """Remove what serves nobody unless ``dry`` is set; return the number of each kind."""
+    found = _leftovers(store)
+    for path in () if dry else itertools.chain(*found.values()):
+        with contextlib.suppress(FileNotFoundError):  # Another prune may remove the same.
+            no_links.remove(path)
+    unreadable = [name for name in _unreadable(store) if store.remove(name, dry=dry)]
+    numbers = {what: len(paths) for what, paths in found.items()}
+    numbers["objects that cannot be read"] = len(unreadable)
+    return {what: number for what, number in numbers.items() if number}
 
 
 def _leftovers(store: Cache) -> dict[str, Sequence[Path]]:

@@ -200,6 +200,42 @@ def test_prune_removes_what_serves_nobody(ask: Ask, store: cache.Cache, tmp_path
     assert not store.has_passed(old)
 
 
+def unreadable(store: cache.Cache, step: str, file: str) -> cache.Entry:
+    """Store an object with a file that the system cannot open, as on a disk with bad blocks."""
+    entry = layer(store, step)
+    (entry.folder / file).unlink()
+    (entry.folder / file).symlink_to(file)
+    return entry
+
+
+@pytest.mark.parametrize("file", [cache.ENTRY, cache.LAYER])
+def test_verify_names_what_cannot_be_read_and_leaves_it(
+    lumicontainer: Run, store: cache.Cache, file: str
+) -> None:
+    entry = unreadable(store, "base", file)
+    done = lumicontainer("cache", "verify")
+    shown = "base" if file == cache.LAYER else entry.name[:12]
+    assert done.returncode == 1
+    assert f"cannot be read: {shown}: Too many levels of symbolic links\n" in done.stdout
+    assert f"  where: {entry.folder}\n" in done.stdout
+    assert f"    hint: {cache.UNREADABLE}\n" in done.stdout
+    assert "were moved" not in done.stdout
+    printed = json.loads(lumicontainer("cache", "verify", "--json").stdout)
+    assert (printed["damaged"], len(printed["unreadable"])) == ([], 1)
+    assert store.names() == [entry.name]
+
+
+def test_prune_removes_what_cannot_be_read(ask: Ask, store: cache.Cache) -> None:
+    unreadable(store, "base", cache.LAYER)
+    unreadable(store, "python", cache.ENTRY)
+    found = ask("cache", "list")
+    assert ([each["step"] for each in found["objects"]], found["unreadable"]) == (["base"], 1)
+    done = ask("cache", "prune", "--max-size", 0)
+    assert [each["step"] for each in done["removed"]] == ["base"]
+    assert done["leftovers"] == {"objects that cannot be read": 1}
+    assert list((store.root / "objects").iterdir()) == []
+
+
 def test_prune_leaves_files_of_the_user(ask: Ask, store: cache.Cache) -> None:
     """Any private folder of the user can be named as the cache."""
     names = ("images/pytorch.sif", "images/run/results", f"images/{'0' * 64}/layer", "bad/notes")

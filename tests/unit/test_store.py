@@ -183,9 +183,11 @@ def _work_and_die(work: Callable[[], object], number: int) -> None:
 def test_a_change_that_is_killed_leaves_a_whole_object_or_a_draft(store: Cache, work: str) -> None:
     entry = put(store)
     if work == "store":
-        store.remove(entry)
+        store.remove(entry.name)
     drafts = 0
-    for _ in killed_everywhere(lambda: store.remove(entry) if work == "remove" else put(store)):
+    for _ in killed_everywhere(
+        lambda: store.remove(entry.name) if work == "remove" else put(store)
+    ):
         assert {each.strip(".").partition(".")[0] for each in content(store)} <= {entry.name}
         drafts += content(store) != store.names()
         store.reclaim()
@@ -300,12 +302,12 @@ def test_a_prune_beside_another_works(store: Cache, monkeypatch: pytest.MonkeyPa
 
     def names_of_before() -> list[str]:
         found = names()
-        store.remove(other)
+        store.remove(other.name)
         return found
 
     monkeypatch.setattr(store, "names", names_of_before)
     found = list(store.entries())
-    store.remove(one)
+    store.remove(one.name)
     assert {entry.step for entry in found} == {"one", "kept"}
     assert all(entry.size > 300 and entry.used > 1000 for entry in found)
     monkeypatch.setattr(store, "entries", lambda: iter(found))

@@ -43,6 +43,7 @@ from lumicontainer.system.os_errors import refused
 LISTING = "listing"
 """The list of a layer's files in a draft: derived from the layer, so not part of the object."""
 LAYER, INDEX, ENTRY, SUMS = "layer.squashfs", "files.json", "entry.json", "sums"
+UNREADABLE = "repeat the command; if it fails again, remove this folder: a build makes it again"
 _ELSEWHERE = "name another place with LUMICONTAINER_CACHE"
 
 
@@ -139,7 +140,7 @@ class Cache:
         folder = self.folder(name)
         try:
             about, sums = (folder / ENTRY).read_bytes(), (folder / SUMS).read_bytes()
-            size = sum(path.stat().st_size for path in folder.iterdir())
+            size = sum(path.lstat().st_size for path in folder.iterdir())
             return parse_entry(folder, about, sums, size=size, used=folder.stat().st_mtime)
         except OSError:
             return None
@@ -263,11 +264,11 @@ class Cache:
         """Return where the list of a layer's files lies; it may be missing or damaged."""
         return self.root / "listings" / entry.digest
 
-    def remove(self, entry: Entry, *, dry: bool = False) -> bool:
+    def remove(self, name: str, *, dry: bool = False) -> bool:
         """Remove an object unless a build uses it or ``dry`` is set; return whether none does."""
-        with flock.attempt(self.use_lock(entry.name)) as unused:
+        with flock.attempt(self.use_lock(name)) as unused:
             if unused and not dry:
-                self._delete(entry.folder)
+                self._delete(self.folder(name))
             return unused
 
     def _delete(self, folder: Path) -> None:
@@ -297,7 +298,7 @@ class Cache:
         total, gone = sum(entry.size for entry in entries), []
         for entry in entries:
             old = total > limit or entry.used < before
-            if old and entry.name not in keep and self.remove(entry, dry=dry):
+            if old and entry.name not in keep and self.remove(entry.name, dry=dry):
                 total -= entry.size
                 gone.append(entry)
         kept = {entry.digest for entry in entries if entry not in gone}
@@ -356,8 +357,7 @@ def _prove(folder: Path) -> None:
     except FileNotFoundError:
         raise
     except OSError as error:
-        hint = "repeat the command; if it fails again, remove this folder: a build makes it again"
-        raise refused(error, "cannot read the cache", str(folder), hint) from error
+        raise refused(error, "cannot read the cache", str(folder), UNREADABLE) from error
 
 
 def prove_files(names: Collection[str], opened: Callable[[str], BufferedReader], name: str) -> None:

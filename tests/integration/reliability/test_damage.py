@@ -51,7 +51,7 @@ def test_damage_that_unpacks_well_reaches_no_image(unchecked: Place) -> None:
     before = digest(unchecked.image)
     cache = Cache(unchecked.cache).open()
     layers = {entry.step: entry for entry in above_the_base(cache, unchecked.image)}
-    assert cache.remove(layers["four"])
+    assert cache.remove(layers["four"].name)
     damaged = layers["one"].layer
     flip(damaged, damaged.stat().st_size // 2)
     shutil.rmtree(unchecked.temporary)

@@ -144,7 +144,7 @@ def test_a_disk_that_fills_up_costs_neither_the_image_nor_the_cache(
         assert "Traceback" not in build.stderr.rpartition("error: ")[2]
     # The cache then does not know how large the layer is.
     store = Cache(built.cache)
-    assert all(store.remove(each) for each in store.entries() if each.name not in had)
+    assert all(store.remove(each.name) for each in store.entries() if each.name not in had)
 
 
 @pytest.mark.parametrize(
