@@ -105,32 +105,57 @@ def shared_warning(temporary: Path, node: Node | None = None) -> Problem | None:
 
 
 def require(wanted: Sequence[Need]) -> None:
-    """Raise ``SpaceError`` with every folder that has too little free space.
+    """Raise ``SpaceError`` with every file system that has too little free space.
 
     Quotas count if the file system reports them, as Lustre does for a project. A quota that is used
     up is found by writing a file.
     """
-    if problems := [problem for need in wanted for problem in _problems(need)]:
+    together: dict[tuple[int, ...], list[Need]] = {}
+    for need in wanted:
+        state = os.statvfs(need.folder)
+        # Folders of one file system differ in these numbers if they have different quotas.
+        place = (need.folder.stat().st_dev, state.f_blocks, state.f_bavail)
+        together.setdefault(place, []).append(need)
+    if problems := [problem for needs in together.values() for problem in _problems(needs)]:
         raise SpaceError(*problems)
 
 
-def _problems(need: Need) -> list[Problem]:
-    what, other = f"not enough space for {need.what}", f"name another place with {need.option}"
-    state, hint = os.statvfs(need.folder), f"free some space, or {other}"
-    free, reasons = state.f_bavail * state.f_frsize, []
-    if free < need.size:
-        reasons.append(f"it needs {units.size(need.size)}, and {units.size(free)} are free")
-    elif file_system(str(need.folder), Node()) in _IN_MEMORY and free_memory() < need.size:
+def _problems(needs: Sequence[Need]) -> list[Problem]:
+    """Return the problems of places that share their free space."""
+    total = _total(needs)
+    one, what = len(needs) == 1, f"not enough space for {total.what}"
+    other = f"name {'another place' if one else 'other places'} with {total.option}"
+    needed = "it needs {}" if one else "they need {} together"
+    state, hint = os.statvfs(total.folder), f"free some space, or {other}"
+    free, size, reasons = state.f_bavail * state.f_frsize, needed.format(units.size(total.size)), []
+    if free < total.size:
+        reasons.append(f"{size}, and {units.size(free)} are free")
+    elif file_system(str(total.folder), Node()) in _IN_MEMORY and free_memory() < total.size:
         memory = f"{units.size(free_memory())} of memory are free"
-        reasons.append(f"it is in memory: it needs {units.size(need.size)}, and {memory}")
+        reasons.append(f"it is in memory: {size}, and {memory}")
         hint = f"{other}, or give the job more memory: --mem, or SBATCH_MEM_PER_NODE"
-    if state.f_files and state.f_favail < need.inodes:
-        reasons.append(f"it needs {need.inodes} inodes, and {state.f_favail} are free")
-    found = [Problem(what, str(need.folder), why, hint) for why in reasons]
-    return found or _unwritable(need, what, other)
+    if state.f_files and state.f_favail < total.inodes:
+        inodes = needed.format(f"{total.inodes} inodes")
+        reasons.append(f"{inodes}, and {state.f_favail} are free")
+    where = "\n".join(str(need.folder) for need in needs)
+    found = [Problem(what, where, why, hint) for why in reasons]
+    return found or [problem for need in needs for problem in _unwritable(need)]
 
 
-def _unwritable(need: Need, what: str, hint: str) -> list[Problem]:
+def _total(needs: Sequence[Need]) -> Need:
+    what = _listed([need.what for need in needs], "and")
+    option = _listed([need.option for need in needs], "or")
+    size, inodes = sum(need.size for need in needs), sum(need.inodes for need in needs)
+    return Need(what, needs[0].folder, size, inodes, option)
+
+
+def _listed(words: Sequence[str], last: str) -> str:
+    *others, final = words
+    return f"{', '.join(others)} {last} {final}" if others else final
+
+
+def _unwritable(need: Need) -> list[Problem]:
+    what, hint = f"not enough space for {need.what}", f"name another place with {need.option}"
     try:
         with tempfile.TemporaryFile(dir=need.folder) as file:
             file.write(bytes(_BLOCK))
