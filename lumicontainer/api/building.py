@@ -177,7 +177,7 @@ def make(order: BuildOrder, on_progress: OnProgress | None = None) -> Image:
     require_replaceable(order)
     with _opened(order, on_progress) as builder:
         if order.docker:
-            completed(docker_output.build(builder, order.docker, verify=options.verify))
+            docker_output.build(builder, order.docker, verify=options.verify)
         else:
             pipeline.build_file(builder, order.path, pack=options.pack, verify=options.verify)
         seconds = {name: round(each, 1) for name, each in builder.progress.times.items()}

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from lumicontainer.build import pipeline
 from lumicontainer.build.builder import Builder, Stack
+from lumicontainer.build.cache import usage
 from lumicontainer.build.run import Run
 from lumicontainer.constants import HOME, search_path
 from lumicontainer.core.plan.steps import Plan
@@ -13,6 +14,7 @@ from lumicontainer.errors import InputError, Problem
 from lumicontainer.host.docker import container, daemon, image
 from lumicontainer.image.inspect import CHECKED_LABEL, KEY_LABEL
 from lumicontainer.system.files.temporary import temporary_root
+from lumicontainer.system.waiting import completed
 
 PREFIX = "docker:"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._/-]*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?")
@@ -39,8 +41,14 @@ def is_current(plan: Plan, name: str) -> bool:
     return labels.get(KEY_LABEL) == plan.steps[-1].key and labels.get(CHECKED_LABEL) == "yes"
 
 
-async def build(builder: Builder, name: str, *, verify: bool) -> Stack:
-    """Build the image file, check it, and leave its content in the daemon."""
+def build(builder: Builder, name: str, *, verify: bool) -> None:
+    """Build the image file, check it, leave its content in the daemon, and prune the cache."""
+    usage.wanted_limit()  # An invalid size ends the command before it builds.
+    stack = completed(_build(builder, name, verify=verify))
+    usage.settle(builder.cache, stack, builder.progress.say)
+
+
+async def _build(builder: Builder, name: str, *, verify: bool) -> Stack:
     file = builder.place.root / "image.sif"
     plan = builder.plan
     check_docker_variables(plan)

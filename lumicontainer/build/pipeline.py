@@ -94,9 +94,7 @@ def build_file(builder: Builder, output: Path, *, pack: str | None, verify: bool
     form = choose_pack(pack, builder.runtime, builder.plan.resolved.platform)
     usage.wanted_limit()  # An invalid size ends the command before it builds.
     stack = completed(build(builder, output, form=form, verify=verify))
-    entries = list(builder.cache.entries())
-    used = usage.note(builder.cache, output, stack, entries)
-    builder.cache.prune(usage.size_limit(builder.cache, entries), keep=used)
+    usage.settle(builder.cache, stack, builder.progress.say, output)
     size = f"{output.stat().st_size / 1e6:.0f} MB"
     builder.progress.say(f"{output.name}: {size} in {time.monotonic() - begun:.0f} s")
 

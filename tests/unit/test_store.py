@@ -285,6 +285,55 @@ def test_the_cache_holds_the_largest_image_in_use_twice(
     assert usage.size_limit(store, [small, large]) == 2048
 
 
+@contextlib.contextmanager
+def no_bytes() -> Iterator[None]:
+    """Let no file grow meanwhile, as on a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["file", "docker"])
+def test_after_a_build_the_cache_is_pruned(
+    store: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
+    monkeypatch.setenv("LUMICONTAINER_CACHE_SIZE", "0")
+    _, new = put(store, "old"), put(store, "new")
+    said: list[str] = []
+    usage.settle(store, [new], said.append, tmp_path / "image.sif" if named else None)
+    assert (store.names(), said) == ([new.name], [])
+    assert [use.objects for use in usage.uses(store)] == [(new.name,)] * named
+
+
+def test_after_a_build_a_full_cache_is_a_warning(
+    store: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LUMICONTAINER_CACHE_SIZE", "0")
+    _, new = put(store, "old"), put(store, "new")
+    said: list[str] = []
+    with no_bytes():
+        usage.settle(store, [new], said.append, tmp_path / "image.sif")
+    assert store.names() == [new.name]
+    assert [text.splitlines()[0] for text in said] == ["warning: cannot note an image in the cache"]
+    assert "why: File too large" in said[0]
+
+
+def test_after_a_build_a_cache_that_cannot_be_pruned_is_a_warning(
+    store: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LUMICONTAINER_CACHE_SIZE", "0")
+    _, new = put(store, "old"), put(store, "new")
+    shutil.rmtree(store.root / "locks")
+    (store.root / "locks").touch()
+    said: list[str] = []
+    usage.settle(store, [new], said.append)
+    assert [text.splitlines()[0] for text in said] == ["warning: cannot prune the cache"]
+    assert said[0].endswith("hint: lumicontainer cache prune")
+
+
 def test_what_a_build_uses_or_wants_to_keep_stays(store: Cache) -> None:
     used, kept, idle = (put(store, key) for key in ("used", "kept", "idle"))
     held = flock.shared(store.use_lock(used.name))

@@ -5,11 +5,12 @@
 A record is valid while the image exists with the same key.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from lumicontainer.build.cache.store import Cache, Entry
 from lumicontainer.errors import InputError
 from lumicontainer.image import records
 from lumicontainer.system.files.write import write_whole
+from lumicontainer.system.os_errors import refused
 from lumicontainer.system.units import parse_size
 
 DEFAULT_SIZE = 8 << 30
@@ -41,19 +43,42 @@ class Use:
             return False
 
 
-def note(store: Cache, image: Path, stack: Sequence[Entry], entries: Iterable[Entry]) -> list[str]:
-    """Record the layers of an image and the wheels installed in them; return their names.
+def settle(
+    store: Cache, stack: Sequence[Entry], say: Callable[[str], None], image: Path | None = None
+) -> None:
+    """Note which layers a new image has, if it is a file, and prune the cache.
 
-    The wheels are among ``entries``.
+    The image is complete, so that an error of the system is only a warning, which ``say`` gets.
     """
-    wanted = {str(entry.inputs.get("compiled")) for entry in stack}
-    wheels = [e for e in entries if e.kind == "wheels" and e.key in wanted]
-    objects = [entry.name for entry in (*stack, *wheels)]
-    key = stack[-1].key
+    entries = list(store.entries())
+    with _warned(store, "cannot note an image in the cache", say):
+        if image:
+            note(store, image, stack, entries)
+    with _warned(store, "cannot prune the cache", say):
+        store.prune(size_limit(store, entries), keep=_objects(stack, entries))
+
+
+@contextlib.contextmanager
+def _warned(store: Cache, what: str, say: Callable[[str], None]) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        problem = refused(error, what, str(store.root), "lumicontainer cache prune").problems[0]
+        say(str(problem._replace(level="warning")))
+
+
+def note(store: Cache, image: Path, stack: Sequence[Entry], entries: Iterable[Entry]) -> None:
+    """Record the layers of an image, and the wheels among ``entries`` installed in them."""
+    objects, key = _objects(stack, entries), stack[-1].key
     facts = {"image": str(image), "key": key, "objects": objects, "time": int(time.time())}
     name = hashlib.sha256(os.fsencode(image)).hexdigest()
     write_whole(store.root / "images" / name, json.dumps(facts).encode())
-    return objects
+
+
+def _objects(stack: Sequence[Entry], entries: Iterable[Entry]) -> list[str]:
+    wanted = {str(entry.inputs.get("compiled")) for entry in stack}
+    wheels = [e for e in entries if e.kind == "wheels" and e.key in wanted]
+    return [entry.name for entry in (*stack, *wheels)]
 
 
 def uses(store: Cache) -> Iterator[Use]:
