@@ -74,7 +74,12 @@ def _lock(path: Path, mode: int) -> int | None:
         os.close(descriptor)
         if error.errno in (errno.EWOULDBLOCK, errno.EINTR):
             return None
-        why = f"its file system has no locks: {error.strerror}"
         hint = "name another place with LUMICONTAINER_CACHE and LUMICONTAINER_TMPDIR"
-        raise HostError(Problem("builds cannot be kept apart", str(path), why, hint)) from error
+        raise refusal(error, "builds", path, hint) from error
     return descriptor
+
+
+def refusal(error: OSError, what: str, path: Path, hint: str) -> HostError:
+    """Return the error for a file system without locks (Lustre with ``noflock``)."""
+    why = f"its file system has no locks: {error.strerror}"
+    return HostError(Problem(f"{what} cannot be kept apart", str(path), why, hint))

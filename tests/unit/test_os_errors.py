@@ -79,6 +79,39 @@ def test_a_refusal_has_a_code_and_a_hint(number: int, kind: type[HostError], hin
     assert problem.hint.endswith(hint)
 
 
+RESULT = """
+import os, sys
+from pathlib import Path
+from lumicontainer.errors import HostError
+from lumicontainer.system.files.partial import held, partial_file
+output, name = Path(sys.argv[1]), sys.argv[2]
+before = len(os.listdir("/proc/self/fd"))
+try:
+    with partial_file(output) if name == "partial_file" else held(output.parent):
+        pass
+except HostError as error:
+    print(error)
+print(len(os.listdir("/proc/self/fd")) - before)
+"""
+
+
+@pytest.mark.parametrize("name", ["partial_file", "held"])
+def test_a_folder_for_results_without_locks_is_refused_and_stays_clean(
+    tmp_path: Path, name: str
+) -> None:
+    command = ["strace", "--quiet=all", "-o", "/dev/null", "-e", "inject=flock:error=ENOSYS"]
+    command += [sys.executable, "-c", RESULT, str(tmp_path / "a.sif"), name]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == [
+        "error: results cannot be kept apart",
+        f"  where: {tmp_path}",
+        "    why: its file system has no locks: Function not implemented",
+        "   hint: name another --output",
+        "0",
+    ], done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_cache_on_a_file_system_that_is_read_only_is_refused_by_name(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     Cache(cache).open()

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lumicontainer.errors import InputError, Problem
+from lumicontainer.errors import HostError, InputError, Problem
+from lumicontainer.system import flock
 
 
 def require_folder_of(output: Path, thing: str) -> None:
@@ -29,7 +30,12 @@ def partial_file(output: Path) -> Iterator[Path]:
     """
     while True:
         descriptor, name = tempfile.mkstemp(prefix=f".{output.name}.partial-", dir=output.parent)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try:
+            _lock(descriptor, output.parent)
+        except HostError:
+            Path(name).unlink()
+            os.close(descriptor)
+            raise
         # Another process may have removed it before it was locked.
         if os.fstat(descriptor).st_nlink:
             break
@@ -46,10 +52,17 @@ def held(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder, for results of several files that belong together."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        _lock(descriptor, folder)
         yield
     finally:
         os.close(descriptor)
+
+
+def _lock(descriptor: int, folder: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except OSError as error:
+        raise flock.refusal(error, "results", folder, "name another --output") from error
 
 
 def remove_leftovers(output: Path) -> None:
