@@ -34,8 +34,11 @@ class FailedBuild(NamedTuple):
     log: str
 
     def size(self) -> int:
-        """Return the bytes that it takes on the disk."""
-        return sum(path.lstat().st_blocks for path in self.folder.rglob("*")) * 512
+        """Return the bytes that it takes on the disk; 0 if a build is removing it."""
+        try:
+            return sum(path.lstat().st_blocks for path in self.folder.rglob("*")) * 512
+        except FileNotFoundError:
+            return 0
 
     def missing_layers(self) -> list[str]:
         """Return the layers that its shell requires and the cache no longer has."""

@@ -1,7 +1,9 @@
 """``lumicontainer debug``: the states that failed builds left."""
 
 import json
+import multiprocessing
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 
 from lumicontainer.build.failures.failure import OPENER
 from lumicontainer.build.workspace import FAILED, LOCK
+from lumicontainer.commands.debug import FailedBuild
 from lumicontainer.system import flock
 from lumicontainer.system.files.temporary import temporary_root
 
@@ -81,6 +84,24 @@ def test_list_prints_recipe_step_age_size_path(lumicontainer: Run, ask: Ask, fai
         assert word in line
     (record,) = ask("debug", "--list")
     assert (record["recipe"], record["path"]) == ("one", str(folder))
+
+
+def test_a_state_that_a_build_renames_meanwhile_has_no_size(fail: Fail) -> None:
+    state = FailedBuild(fail("one"), "one", "greet", 0, "/log")
+
+    def rename(event: str, _: object) -> None:
+        if event == "os.scandir" and state.folder.exists():
+            state.folder.rename(state.folder.with_name(".renamed"))
+
+    def ask() -> None:
+        sys.addaudithook(rename)  # No process can remove it.
+        assert state.size() == 0
+
+    process = multiprocessing.get_context("fork").Process(target=ask)
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    assert not state.folder.exists()
 
 
 def test_clean_removes_what_a_lock_of_the_recipe_left(lumicontainer: Run, fail: Fail) -> None:
