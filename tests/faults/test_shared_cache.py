@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.build.cache.shared import prune, trusted
+from lumicontainer.build.cache.shared import prune, publish, trusted
 from lumicontainer.build.cache.shared.shared import SharedCache, Untrusted
 from lumicontainer.build.cache.store import ENTRY, LAYER, SUMS, Cache, Damaged, Entry, object_name
 from lumicontainer.errors import HostError, InputError
 from lumicontainer.system import flock
+from lumicontainer.system.terminal.progress import Progress
 
 from ..integration.people import let_in
 from ..programs import run
@@ -305,6 +306,21 @@ def test_who_may_not_change_an_object_cannot_remove_it(published: Entry, team: S
         os._exit(problem is None or f"only its owner {STRANGER} may" not in problem.why)
     assert os.waitpid(child, 0)[1] == 0
     assert files(folder) == files(published.folder)
+
+
+def test_what_is_removed_while_it_is_published(own: Cache, team: SharedCache) -> None:
+    """An object that is gone is passed over; a shared cache that is gone is an error."""
+    entries = [put(own, key) for key in ("one", "two", "three")]
+    with Progress("plain") as progress:
+        outcomes = publish.publish(entries, own, team, progress, key="")
+        assert next(outcomes).entry == entries[0]
+        own.remove(entries[1].name)
+        assert next(outcomes).entry == entries[2]
+        outcomes = publish.publish(entries, own, team, progress, key="")
+        next(outcomes)
+        shutil.rmtree(team.root)
+        with pytest.raises(FileNotFoundError):
+            list(outcomes)
 
 
 def test_eight_processes_that_publish_and_take_the_same_leave_one_whole_object_each(

@@ -57,7 +57,9 @@ def publish(
         except Damaged as error:
             yield Outcome(entry, DAMAGED, str(error))
         except FileNotFoundError:
-            continue  # Another process removed it.
+            if entry.folder.exists():
+                raise
+            # Another process removed it.
         finally:
             if held is not None:
                 os.close(held)
