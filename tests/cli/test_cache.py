@@ -109,6 +109,16 @@ def test_list_names_images_that_use_an_object(ask: Ask, store: cache.Cache, tmp_
     assert {each["kind"] for each in used} == {"wheels", "layer"}
 
 
+@pytest.mark.parametrize("objects", [[[1]], [{}], [None], 1, {}])
+def test_a_note_with_wrong_values_is_no_bug(ask: Ask, store: cache.Cache, objects: Any) -> None:
+    """A user's editor or a disk may change it."""
+    top = layer(store, "top")
+    usage.note(store, make_image(store.root / "image.sif", top.key), (top,), ())
+    (use,) = usage.uses(store)
+    use.note.write_text(json.dumps({**json.loads(use.note.read_bytes()), "objects": objects}))
+    assert [each["images"] for each in ask("cache", "list")["objects"]] == [[]]
+
+
 def test_verify_finds_nothing_in_a_whole_cache(lumicontainer: Run, store: cache.Cache) -> None:
     layer(store, "base", used=5000)
     done = lumicontainer("cache", "verify")

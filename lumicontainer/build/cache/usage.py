@@ -86,7 +86,9 @@ def uses(store: Cache) -> Iterator[Use]:
     for path in written.files(store.root / "images"):
         try:
             facts = json.loads(path.read_bytes())
-            yield Use(path, str(facts["image"]), str(facts["key"]), tuple(facts["objects"]))
+            yield Use(
+                path, str(facts["image"]), str(facts["key"]), tuple(map(str, facts["objects"]))
+            )
         except (OSError, ValueError, KeyError, TypeError):
             yield Use(path)
 
