@@ -10,7 +10,8 @@ def write_whole(path: Path, content: bytes, *, executable: bool = False) -> None
 
     Who may read an ``executable`` file may also run it.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    # Other threads, and processes of other hosts, may write the same file.
+    draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     try:
         draft.write_bytes(content)
         if executable:
