@@ -337,6 +337,9 @@ def find(program: str) -> Path | None:
 def _starting(command: Sequence[str]) -> Iterator[None]:
     """Print a command with ``--verbose``; raise ``HostError`` if it cannot be started."""
     trace(command)
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        what, why = f"cannot start {command[0]}", "its exit code would be lost: SIGCHLD is ignored"
+        raise HostError(Problem(what, why=why, hint="call signal.signal(SIGCHLD, SIG_DFL) before"))
     try:
         yield
     except OSError as error:

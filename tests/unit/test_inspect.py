@@ -2,8 +2,10 @@
 
 import json
 import re
+import signal
 import struct
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from lumicontainer.host.binds import needs_of, recorded_binds
 from lumicontainer.image import records, sif
 from lumicontainer.verify.subject import read_subject
 
+from ..programs import run
 from .test_sif import image
 
 PLATFORM = {"name": "site", "accelerator": "cpu"}
@@ -81,6 +84,31 @@ def test_without_unsquashfs_no_image_is_read(
     path = made(tmp_path, json.dumps(RECORD))
     monkeypatch.setenv("PATH", str(tmp_path))
     require_unreadable(path, r"(?s)cannot start unsquashfs.*lumicontainer doctor")
+
+
+IGNORING = (
+    "import os, signal, sys\n"
+    "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+    "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])\n"
+)
+
+
+def test_a_command_notices_what_fails_though_its_parent_ignores_sigchld(tmp_path: Path) -> None:
+    path = made(tmp_path, json.dumps(RECORD))
+    words = ("-m", "lumicontainer", "inspect", path, "--recipe")
+    usual = run([sys.executable, *words])
+    assert usual.returncode != 0
+    done = run([sys.executable, "-c", IGNORING, *words])
+    assert (done.returncode, done.stderr) == (usual.returncode, usual.stderr)
+
+
+def test_a_caller_that_ignores_sigchld_is_refused(tmp_path: Path) -> None:
+    path = made(tmp_path, json.dumps(RECORD))
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        require_unreadable(path, "SIGCHLD is ignored")
+    finally:
+        signal.signal(signal.SIGCHLD, before)
 
 
 def test_an_image_of_an_unknown_compression_is_refused(tmp_path: Path) -> None:
