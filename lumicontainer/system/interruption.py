@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
 
 def handle_signals() -> None:
     """Let a closed terminal (SIGHUP) and SIGTERM interrupt this program.
@@ -29,30 +27,31 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
 
 @contextmanager
 def postponed(first: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """Raise ``KeyboardInterrupt`` at the end of the block, for signals that come meanwhile.
+    """Raise at the end of the block what signal handlers raise meanwhile, as Ctrl-C does.
 
     ``first`` is called at the first one. In other threads than the main one, this changes nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came = False
+    raised: list[BaseException] = []
 
-    def note(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        nonlocal came
-        if not came:
-            came = True
-            first()
+    def call(number: int, frame: FrameType | None) -> None:
+        try:
+            before[number](number, frame)
+        except BaseException as error:  # noqa: BLE001 - raised at the end
+            raised.append(error)
+            if len(raised) == 1:
+                first()
 
-    raises = (signal.default_int_handler, _interrupt)
-    before = {each: old for each in _SIGNALS if (old := signal.getsignal(each)) in raises}
+    handlers = {int(each): signal.getsignal(each) for each in signal.valid_signals()}
+    before = {number: old for number, old in handlers.items() if callable(old)}
     for number in before:
-        signal.signal(number, note)
+        signal.signal(number, call)
     try:
         yield
     finally:
         for number, old in before.items():
             signal.signal(number, old)
-        if came:
-            raise KeyboardInterrupt
+        if raised:
+            raise raised[0]

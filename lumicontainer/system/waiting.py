@@ -21,34 +21,37 @@ POLL = 0.2
 def completed(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end, also in a notebook, whose loop runs in this thread already.
 
-    A signal that interrupts cancels it: ``KeyboardInterrupt``, raised inside an event loop, can
-    leave tasks that never end. Later signals are ignored.
+    What a signal handler raises cancels it, and is raised at its end: ``KeyboardInterrupt``,
+    raised inside an event loop, can leave tasks that never end. Later signals are ignored.
     """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return _run(work)
+    return _run_in_a_thread(work)
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    # With a factory, it leaves the event loop of the caller's thread in its place.
+    runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+    loop = runner.get_loop()
+    task = loop.create_task(work)
+    with postponed(lambda: _cancel(loop, task)), runner:
+        return loop.run_until_complete(task)
+
+
+def _run_in_a_thread(work: Coroutine[Any, Any, T]) -> T:
     begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = Future()
 
     async def announced() -> T:
         begun.set_result((asyncio.get_running_loop(), asyncio.current_task()))
         return await work
 
-    with ThreadPoolExecutor(1) as thread:
-        running = thread.submit(asyncio.run, announced())
-        try:
-            return running.result()
-        except KeyboardInterrupt:
-            _cancel(*begun.result())
-            raise
+    def cancel() -> None:
+        begun.add_done_callback(lambda known: _cancel(*known.result()))
 
-
-def _run(work: Coroutine[Any, Any, T]) -> T:
-    runner = asyncio.Runner()
-    loop = runner.get_loop()
-    task = loop.create_task(work)
-    with postponed(lambda: _cancel(loop, task)), runner:
-        return loop.run_until_complete(task)
+    with postponed(cancel), ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, announced()).result()
 
 
 def _cancel(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any] | None) -> None:

@@ -3,13 +3,16 @@
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from types import FrameType
+from typing import Any
 
 import pytest
 
 from lumicontainer.system import interruption
 from lumicontainer.system.waiting import completed, task_group
 
+Call = Callable[[Coroutine[Any, Any, None]], None]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -25,8 +28,22 @@ def handlers() -> Iterator[None]:
         signal.signal(number, old)
 
 
+def in_a_notebook(work: Coroutine[Any, Any, None]) -> None:
+    """Call as a notebook does, whose loop runs in the thread of the cells."""
+
+    async def cell() -> None:
+        completed(work)
+
+    loop = asyncio.new_event_loop()
+    try:
+        loop.run_until_complete(cell())
+    finally:
+        loop.close()
+
+
+@pytest.mark.parametrize("call", [completed, in_a_notebook])
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_inside_a_task_lets_all_tasks_clean_up(number: signal.Signals) -> None:
+def test_a_signal_inside_a_task_lets_all_tasks_clean_up(number: signal.Signals, call: Call) -> None:
     done = []
 
     async def cleans(name: str) -> None:
@@ -52,9 +69,47 @@ def test_a_signal_inside_a_task_lets_all_tasks_clean_up(number: signal.Signals) 
 
     handler = signal.getsignal(number)
     with pytest.raises(KeyboardInterrupt):
-        completed(work())
+        call(work())
     assert done == ["goes on to its next pause", "inner", "outer"]
     assert signal.getsignal(number) is handler
+
+
+@pytest.mark.parametrize("call", [completed, in_a_notebook])
+def test_what_a_handler_of_the_caller_raises_lets_the_work_clean_up(call: Call) -> None:
+    done = []
+
+    def late(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        raise ZeroDivisionError
+
+    async def work() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGALRM)
+            await asyncio.wait_for(asyncio.Event().wait(), 10)
+        except asyncio.CancelledError:
+            os.kill(os.getpid(), signal.SIGALRM)
+            await asyncio.sleep(0.1)
+            done.append("cleaned up")
+            raise
+
+    before = signal.signal(signal.SIGALRM, late)
+    try:
+        with pytest.raises(ZeroDivisionError):
+            call(work())
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert done == ["cleaned up"]
+
+
+def test_the_event_loop_of_the_caller_stays() -> None:
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        completed(asyncio.sleep(0))
+        assert asyncio.get_event_loop() is loop
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
 
 
 def test_a_signal_meanwhile_is_raised_at_the_end_of_the_block() -> None:
