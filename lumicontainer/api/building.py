@@ -159,14 +159,14 @@ def taken(order: BuildOrder) -> dict[str, str]:
 def compile_layer(order: BuildOrder, layer: str, on_progress: OnProgress | None) -> None:
     """Compile the wheels of one layer into the cache."""
     with _opened(order, on_progress) as builder:
-        completed(pipeline.compile_layer(builder, layer))
+        completed(pipeline.compile_layer(builder, layer), builder.progress)
 
 
 def build_twice(order: BuildOrder, on_progress: OnProgress | None) -> list[ChangedFile]:
     """Build every layer twice; return the files that differ."""
     with _opened(order, on_progress) as builder:
         pipeline.require_space(builder, order.path, form="layered")
-        return completed(reproducibility.check(builder))
+        return completed(reproducibility.check(builder), builder.progress)
 
 
 def make(order: BuildOrder, on_progress: OnProgress | None = None) -> Image:

@@ -98,20 +98,20 @@ class _Reporter:
     """Report each check when it is done; all checks count together."""
 
     def __init__(self, progress: Progress, task: Task) -> None:
-        self._progress = progress
+        self.progress = progress
         self._task = task
         self.waiting = task.waiting
 
     def line(self, line: str) -> None:
         """Report a line of lumi-verify, which counts only the checks of its own run."""
         text, counts = _COUNT.subn("", line)
-        (self._progress.counted if counts else self._progress.say)(text)
+        (self.progress.counted if counts else self.progress.say)(text)
         self._task.line(text)
 
     def done(self, row: Row) -> Row:
         """Report the result of a check; return it."""
         text = report.line(row, from_plain(row)).rstrip("\n")
-        self._progress.counted(text)
+        self.progress.counted(text)
         self._task.line(text)
         return row
 
@@ -146,7 +146,9 @@ def _run_in_a_job(
         binds=takes_of_host(records.resolved(asked.image), platform),
         recipes=asked.recipes,
     )
-    collected = job.run(wanted, Listener(to.line, to.waiting))
+    listener = Listener(to.line, to.waiting)
+    with to.progress.cancelling(listener.stop.set):
+        collected = job.run(wanted, listener)
     skipped = (results.row(each, Outcome(SKIPPED, _NOT_IN_A_JOB)) for each in ways)
     return replace(collected, rows=tuple(skipped))
 
@@ -155,5 +157,7 @@ def _run_here(
     asked: Verification, platform: Platform, inside: list[Row], ways: list[Row], to: _Reporter
 ) -> job.Collected:
     host = local.host_for(asked.image, platform, to.line)
-    part, rows = local.run(host, inside, ways, required=asked.required, done=to.done)
+    part, rows = local.run(
+        host, inside, ways, required=asked.required, progress=to.progress, done=to.done
+    )
     return job.Collected((part,), rows=tuple(rows))

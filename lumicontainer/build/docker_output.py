@@ -44,7 +44,7 @@ def is_current(plan: Plan, name: str) -> bool:
 def build(builder: Builder, name: str, *, verify: bool) -> None:
     """Build the image file, check it, leave its content in the daemon, and prune the cache."""
     usage.wanted_limit()  # An invalid size ends the command before it builds.
-    stack = completed(_build(builder, name, verify=verify))
+    stack = completed(_build(builder, name, verify=verify), builder.progress)
     usage.settle(builder.cache, stack, builder.progress.say)
 
 

@@ -93,7 +93,7 @@ def build_file(builder: Builder, output: Path, *, pack: str | None, verify: bool
     begun = time.monotonic()
     form = choose_pack(pack, builder.runtime, builder.plan.resolved.platform)
     usage.wanted_limit()  # An invalid size ends the command before it builds.
-    stack = completed(build(builder, output, form=form, verify=verify))
+    stack = completed(build(builder, output, form=form, verify=verify), builder.progress)
     usage.settle(builder.cache, stack, builder.progress.say, output)
     size = f"{output.stat().st_size / 1e6:.0f} MB"
     builder.progress.say(f"{output.name}: {size} in {time.monotonic() - begun:.0f} s")

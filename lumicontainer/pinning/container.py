@@ -50,7 +50,7 @@ def answers(
             return found
 
         try:
-            return completed(run())
+            return completed(run(), progress)
         finally:
             # The tree of a failed build is worth more than this one.
             remove_tree(place.sandbox)

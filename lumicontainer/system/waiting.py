@@ -6,41 +6,48 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from lumicontainer.system import flock
 from lumicontainer.system.interruption import postponed
-from lumicontainer.system.terminal.progress import Task
+from lumicontainer.system.terminal.progress import Progress, Task
 
 T = TypeVar("T")
 P = ParamSpec("P")
+Cancelling: TypeAlias = Callable[[Callable[[], None]], contextlib.AbstractContextManager[None]]
 POLL = 0.2
 """Seconds between two attempts to take a file lock that another build holds."""
 
 
-def completed(work: Coroutine[Any, Any, T]) -> T:
+def completed(work: Coroutine[Any, Any, T], progress: Progress | None = None) -> T:
     """Run a coroutine to its end, also in a notebook, whose loop runs in this thread already.
 
     What a signal handler raises cancels it, and is raised at its end: ``KeyboardInterrupt``,
-    raised inside an event loop, can leave tasks that never end. Later signals are ignored.
+    raised inside an event loop, can leave tasks that never end. Later signals are ignored. What
+    the receiver of its ``progress`` raises cancels it too.
     """
+    cancelling = progress.cancelling if progress else lambda _: contextlib.nullcontext()
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return _run(work)
-    return _run_in_a_thread(work)
+        return _run(work, cancelling)
+    return _run_in_a_thread(work, cancelling)
 
 
-def _run(work: Coroutine[Any, Any, T]) -> T:
+def _run(work: Coroutine[Any, Any, T], cancelling: Cancelling) -> T:
     # With a factory, it leaves the event loop of the caller's thread in its place.
     runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
     loop = runner.get_loop()
     task = loop.create_task(work)
-    with postponed(lambda: _cancel(loop, task)), runner:
+
+    def cancel() -> None:
+        _cancel(loop, task)
+
+    with postponed(cancel), cancelling(cancel), runner:
         return loop.run_until_complete(task)
 
 
-def _run_in_a_thread(work: Coroutine[Any, Any, T]) -> T:
+def _run_in_a_thread(work: Coroutine[Any, Any, T], cancelling: Cancelling) -> T:
     begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = Future()
 
     async def announced() -> T:
@@ -50,7 +57,7 @@ def _run_in_a_thread(work: Coroutine[Any, Any, T]) -> T:
     def cancel() -> None:
         begun.add_done_callback(lambda known: _cancel(*known.result()))
 
-    with postponed(cancel), ThreadPoolExecutor(1) as thread:
+    with postponed(cancel), cancelling(cancel), ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, announced()).result()
 
 

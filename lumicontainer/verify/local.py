@@ -16,6 +16,7 @@ from lumicontainer.host.binds import Needs, needs_of
 from lumicontainer.inside.verify.local import BESIDE, runs_beside_others
 from lumicontainer.inside.verify.outcome import FAILED, Outcome
 from lumicontainer.system import process
+from lumicontainer.system.terminal.progress import Progress
 from lumicontainer.system.waiting import completed, task_group
 from lumicontainer.verify.results import PartialResult, read_results, row
 from lumicontainer.verify.subject import Row
@@ -80,6 +81,7 @@ def run(
     ways: Sequence[Row] = (),
     *,
     required: str,
+    progress: Progress,
     done: Callable[[Row], Row] = lambda row: row,
 ) -> tuple[PartialResult, list[Row]]:
     """Run ``checks`` in one container, and each of ``ways`` in a container of its start mode.
@@ -104,7 +106,7 @@ def run(
             running = [group.create_task(one(check)) for check in ways]
         return part.result(), [each.result() for each in running]
 
-    return completed(run_all())
+    return completed(run_all(), progress)
 
 
 async def _run_way(host: Host, check: Row, required: str) -> Row:

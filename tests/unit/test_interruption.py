@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from lumicontainer.system import interruption
+from lumicontainer.system.terminal.forms import Callback, Event
+from lumicontainer.system.terminal.progress import Progress
 from lumicontainer.system.waiting import completed, task_group
 
-Call = Callable[[Coroutine[Any, Any, None]], None]
+Call = Callable[..., None]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -28,11 +30,11 @@ def handlers() -> Iterator[None]:
         signal.signal(number, old)
 
 
-def in_a_notebook(work: Coroutine[Any, Any, None]) -> None:
+def in_a_notebook(work: Coroutine[Any, Any, None], progress: Progress | None = None) -> None:
     """Call as a notebook does, whose loop runs in the thread of the cells."""
 
     async def cell() -> None:
-        completed(work)
+        completed(work, progress)
 
     loop = asyncio.new_event_loop()
     try:
@@ -99,6 +101,35 @@ def test_what_a_handler_of_the_caller_raises_lets_the_work_clean_up(call: Call) 
     finally:
         signal.signal(signal.SIGALRM, before)
     assert done == ["cleaned up"]
+
+
+@pytest.mark.parametrize("call", [completed, in_a_notebook])
+def test_what_a_receiver_of_events_raises_ends_steps_that_are_silent(
+    call: Call, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ended = []
+
+    def stop(event: Event) -> None:
+        if event.event == "alive":
+            raise ZeroDivisionError
+
+    async def silent(name: str) -> None:
+        with progress.step(name):
+            try:
+                await asyncio.wait_for(asyncio.Event().wait(), 10)
+            except asyncio.CancelledError:
+                ended.append(name)
+                raise
+
+    async def work() -> None:
+        async with task_group() as group:
+            group.create_task(silent("one"))
+            group.create_task(silent("other"))
+
+    with pytest.raises(ZeroDivisionError), Progress(Callback(stop), heartbeat=0.0) as progress:
+        call(work(), progress)
+    assert sorted(ended) == ["one", "other"]
+    assert capfd.readouterr() == ("", "")
 
 
 def test_the_event_loop_of_the_caller_stays() -> None:

@@ -31,6 +31,8 @@ class Form:
     """Write no event. Other forms do; after a failed write they stop, so that the work goes on."""
 
     def __init__(self, stream: TextIO) -> None:
+        self.error: BaseException | None = None
+        """What has to end the work."""
         self._stream = stream
         self._broken = False
 
@@ -62,18 +64,17 @@ class Callback(Form):
     def __init__(self, call: Callable[[Event], None]) -> None:
         super().__init__(sys.stderr)
         self._call = call
-        self._error: BaseException | None = None
 
     def write(self, event: Event) -> bool:
         """Call the function."""
-        if self._error:
-            raise self._error
-        try:
-            self._call(event)
-        except BaseException as error:
-            self._error = error
-            if event.event not in ("alive", "reached"):  # Of a thread that nobody waits for.
-                raise
+        if not self.error:
+            try:
+                self._call(event)
+            except BaseException as error:  # noqa: BLE001 - raised in the work
+                self.error = error
+        # The others come of a thread that nobody waits for.
+        if self.error and event.event not in ("alive", "reached"):
+            raise self.error
         return True
 
 

@@ -4,7 +4,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Self, TextIO
 
@@ -84,6 +84,7 @@ class Progress:
         self._done = self._total = 0
         self._lock = threading.RLock()
         self._closed = threading.Event()
+        self._cancel: Callable[[], object] = lambda: None
         self._ticker = threading.Thread(target=self._tick, name="progress", daemon=True)
 
     def __enter__(self) -> Self:
@@ -95,6 +96,20 @@ class Progress:
         self._ticker.join()
         with self._lock:
             self._form.close()
+
+    @contextmanager
+    def cancelling(self, cancel: Callable[[], object]) -> Iterator[None]:
+        """Call ``cancel`` if the receiver of a silent work's events raises; then raise the same."""
+        with self._lock:
+            self._cancel = cancel
+            if self._form.error:
+                cancel()
+        try:
+            yield
+        finally:
+            self._cancel = lambda: None
+            if self._form.error:
+                raise self._form.error
 
     def expect(self, total: int) -> None:
         """Set the total number of steps."""
@@ -154,11 +169,15 @@ class Progress:
     def _tick(self) -> None:
         while not self._closed.wait(_TICK):
             with self._lock:
+                if self._form.error:
+                    return  # The work raises it.
                 for task in self._running:
                     task._report_amount()
                     if time.monotonic() - task._reported >= self._heartbeat:
                         self._report(self._event(task, "alive"), task)
                 self._form.draw([self._event(task, "alive") for task in self._running])
+                if self._form.error:
+                    self._cancel()
 
     def _report(self, event: Event, task: Task | None = None) -> None:
         with self._lock:
