@@ -112,7 +112,7 @@ def _opened(order: BuildOrder, on_progress: OnProgress | None) -> Iterator[Build
     with (
         ThreadPoolExecutor(1) as thread,
         progress_of(on_progress) as progress,
-        workspace(recipe, choice.runtime.name) as place,
+        workspace(recipe, progress.say, runtime=choice.runtime.name) as place,
     ):
         reading = thread.submit(site.read_site, release, mirrors)
         progress.say(choice.describe())

@@ -16,7 +16,7 @@ rest. Any build removes what killed builds left.
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,19 +79,21 @@ class Workspace:
 
 
 @contextmanager
-def workspace(recipe: str, runtime: str = "namespaces") -> Iterator[Workspace]:
+def workspace(
+    recipe: str, say: Callable[[str], object] = output.say, *, runtime: str = "namespaces"
+) -> Iterator[Workspace]:
     """Create the folder of one build, and remove what earlier builds left.
 
     The sandbox of an earlier build of the recipe by the same runtime is reused. At the end the
     sandbox stays, or the whole folder if ``keep`` is set, or the logs if ``keep_logs`` is; an
-    interrupted build leaves nothing.
+    interrupted build leaves nothing. ``say`` receives a message about that.
     """
     root = temporary.temporary_root()
     recipe = recipe if runtime == "namespaces" else f"{recipe}.{runtime}"
     with temporary.creating(root):
         place, lock, stale = _entered(root, recipe)
     try:
-        with _left(root, place):
+        with _left(root, place, say):
             for folder in stale:
                 _remove_renamed(folder, wait=temporary.recipe_of(folder) in (recipe, recipe + LOCK))
             yield place
@@ -101,7 +103,7 @@ def workspace(recipe: str, runtime: str = "namespaces") -> Iterator[Workspace]:
 
 
 @contextmanager
-def _left(root: Path, place: Workspace) -> Iterator[None]:
+def _left(root: Path, place: Workspace, say: Callable[[str], object]) -> Iterator[None]:
     """Leave of a build's folder what stays when it ends."""
     done = False
     try:
@@ -109,7 +111,7 @@ def _left(root: Path, place: Workspace) -> Iterator[None]:
         done = True
     except KeyboardInterrupt:
         place.keep = place.keep_logs = False
-        output.say(f"interrupted: removing {place.root}")  # It may take a minute.
+        say(f"interrupted: removing {place.root}")  # It may take a minute.
         raise
     finally:
         if done and place.sandbox.exists():

@@ -36,7 +36,8 @@ def answers(
     runtime = runtimes.choose().runtime
     runtime.require_plan(plan)
     store = Cache(cache_root()).open()
-    with workspace(plan.resolved.recipe.name + LOCK, runtime.name) as place:
+    recipe = plan.resolved.recipe.name + LOCK
+    with workspace(recipe, progress.say, runtime=runtime.name) as place:
         builder = Builder(plan, runtime, lambda: site, progress, store, place, fresh=fresh)
 
         async def run() -> dict[str, bytes]:

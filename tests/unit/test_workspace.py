@@ -148,12 +148,17 @@ def test_the_log_of_a_failed_build_stays_until_the_next_build_of_its_recipe(root
     assert not other.exists()
 
 
-def test_an_interrupted_build_keeps_nothing_of_a_failed_step(root: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), workspace.workspace("one") as place:
+def test_an_interrupted_build_keeps_nothing_of_a_failed_step_and_says_so_to_its_caller(
+    root: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    said: list[str] = []
+    with pytest.raises(KeyboardInterrupt), workspace.workspace("one", said.append) as place:
         place.log("unpack").touch()
         place.keep = place.keep_logs = True
         raise KeyboardInterrupt
     assert list(folders(root)) == []
+    assert said == [f"interrupted: removing {place.root}"]
+    assert capfd.readouterr() == ("", "")
 
 
 REMOVE = """
