@@ -53,6 +53,25 @@ def test_a_layer_changes_and_removes_what_lies_below(tree: Path) -> None:
     assert (tree / "etc").stat().st_mode & 0o7777 == 0o555
 
 
+@pytest.mark.parametrize(
+    ("below", "names", "left"),
+    [
+        ([], ["d/new", "d/.wh..wh..opq"], {"d/new"}),
+        (["d/old"], ["d/new", "d/.wh..wh..opq"], {"d/new"}),
+        (["d/old", "d/kept"], ["d/old", "d/.wh.old"], {"d/old", "d/kept"}),
+        (["d"], ["d/", "d/new", "d/.wh.old", "d/.wh..wh..opq"], {"d/new"}),
+        ([], ["e/.wh..wh..opq", "e/.wh.old"], set()),
+    ],
+)
+def test_a_layer_removes_nothing_of_its_own(
+    tree: Path, below: list[str], names: list[str], left: set[str]
+) -> None:
+    unpack(layer(tree.parent, *map(member, below)), tree, {})
+    own = (folder(name) if name.endswith("/") else member(name) for name in names)
+    unpack(layer(tree.parent, *own), tree, {})
+    assert {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()} == left
+
+
 def test_a_host_without_zstd_is_named_for_such_a_layer(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,8 +125,6 @@ def ours(tree: Path) -> Iterator[Path]:
         [link("a", "../ours"), member("a/key")],
         [link("a", "../ours"), folder("a/ssh")],
         [link("a", "../ours"), link("a/key", "new")],
-        [link("a", "../ours"), member("a/.wh.key")],
-        [link("a", "../ours"), member("a/.wh..wh..opq")],
         [link("a", "../ours"), link("b", "a"), member("b/ssh/new")],
         [link("a", "..//ours"), member("./a//new")],
         [member(".wh...")],
@@ -125,6 +142,13 @@ def test_a_path_that_leads_out_of_the_tree_is_refused(
 ) -> None:
     with pytest.raises(InputError, match="leads out of its tree"):
         unpack(layer(tree.parent, *members), tree, {})
+
+
+@pytest.mark.parametrize("name", ["a/.wh.key", "a/.wh..wh..opq"])
+def test_a_removal_that_leads_out_of_the_tree_is_refused(tree: Path, ours: Path, name: str) -> None:
+    unpack(layer(tree.parent, link("a", "../ours")), tree, {})
+    with pytest.raises(InputError, match="leads out of its tree"):
+        unpack(layer(tree.parent, member(name)), tree, {})
 
 
 def test_an_absolute_path_is_one_of_the_tree(tree: Path, ours: Path) -> None:

@@ -35,15 +35,14 @@ def unpack(layer: Path, tree: Path, found: Members) -> None:
     _decompress(layer)
     with tarfile.open(layer) as archive:
         archive.extraction_filter = lambda each, _: each  # Paths are checked here.
-        for member in archive:
-            path = _path(member.name)
-            if path.name == _EMPTIED:
-                for each in list(_place(tree, path).parent.iterdir()):
-                    _remove(tree, each, found)
-            elif path.name.startswith(_GONE):
-                gone = path.parent / path.name.removeprefix(_GONE)
-                _remove(tree, _place(tree, gone), found)
-            elif member.isdir() and not path.parts:
+        members = [(each, _path(each.name)) for each in archive]
+        # They apply to lower layers only (layer.md of the OCI image specification).
+        for path in (path for _, path in members if path.name.startswith(_GONE)):
+            _remove_below(tree, path, found)
+        for member, path in members:
+            if path.name.startswith(_GONE):
+                continue
+            if member.isdir() and not path.parts:
                 found["."] = member
             elif not member.isdev():
                 there = _place(tree, path)
@@ -82,6 +81,15 @@ def _place(tree: Path, path: PurePosixPath) -> Path:
     if ".." in path.parts or not folder.is_relative_to(tree):
         raise InputError(Problem("a path of the image leads out of its tree", str(there)))
     return folder / path.name
+
+
+def _remove_below(tree: Path, path: PurePosixPath, found: Members) -> None:
+    """Remove what the mark ``path`` of a layer means."""
+    gone = path.parent / path.name.removeprefix(_GONE)
+    there = _place(tree, path if path.name == _EMPTIED else gone)
+    if there.parent.is_dir():
+        for each in list(there.parent.iterdir()) if path.name == _EMPTIED else [there]:
+            _remove(tree, each, found)
 
 
 def _remove(tree: Path, there: Path, found: Members) -> None:
