@@ -105,9 +105,10 @@ def complete(target: Path, plan: sif.Layout, partitions: Sequence[sif.Partition]
 
 def _share(target: Path, mode: int) -> None:
     """Give a temporary file the mode that the umask of the user allows."""
-    umask = os.umask(0)
-    os.umask(umask)
-    target.chmod(mode & ~umask)
+    # os.umask would change it for all threads (proc_pid_status(5)).
+    status = Path("/proc/self/status").read_bytes()
+    umask = next(line.split()[1] for line in status.splitlines() if line.startswith(b"Umask:"))
+    target.chmod(mode & ~int(umask, 8))
 
 
 _NAMES = {1: "gzip", 6: "zstd"}

@@ -1,6 +1,7 @@
 """An image has a form that every engine that meets it can read, and all bytes of its layers."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from lumicontainer.build.pipeline import choose_pack, compression_of
 from lumicontainer.build.runtimes.runtime import Runtime
 from lumicontainer.core.model import Platform
 from lumicontainer.errors import InputError, Place
-from lumicontainer.image import squashfs
+from lumicontainer.image import sif, squashfs
 
 HERE = Platform("here", "any machine", "cpu", Place("here.yaml", 1, 1))
 LUMI = HERE._replace(engine="singularity")
@@ -77,3 +78,20 @@ def test_a_layer_is_copied_where_the_system_call_copies_nothing(
 ) -> None:
     monkeypatch.setattr(os, "copy_file_range", lambda *_: 0)
     assert copied(tmp_path, 100_000) == bytes(range(250)) * 400
+
+
+def test_an_image_has_the_users_mode_and_other_threads_keep_their_umask(tmp_path: Path) -> None:
+    image, seen = tmp_path / "x.sif", set()
+    image.touch()
+    before = os.umask(0o027)
+    # It is called around each call of a function.
+    sys.setprofile(
+        lambda *_: seen.add(Path("/proc/self/status").read_text().split("Umask:")[1][:5])
+    )
+    try:
+        squashfs.complete(image, sif.layout("", {"data": {}}), [])
+    finally:
+        sys.setprofile(None)
+        os.umask(before)
+    assert seen == {"\t0027"}
+    assert image.stat().st_mode & 0o777 == 0o750
