@@ -10,6 +10,8 @@ from pathlib import Path
 from ..programs import run
 
 SECONDS = 300
+PATIENCE = 90
+"""Seconds that processes on their way have to end."""
 Env = dict[str, str]
 
 
@@ -68,7 +70,7 @@ def job_of(cluster: dict[str, str], name: str) -> str:
 def processes_of(folder: Path) -> list[str]:
     """Return the processes with the variable MARK of a test, once those on their way are gone."""
     mark = f"MARK={folder}\0".encode()
-    until(lambda: not _marked(mark), 90)
+    until(lambda: not _marked(mark), PATIENCE)
     return _marked(mark)
 
 

@@ -227,14 +227,15 @@ def test_a_build_that_is_cancelled_ends_its_jobs_and_the_next_continues(login: L
     login.assert_goes_on("first")
 
 
-def test_a_compile_job_that_somebody_cancels_costs_its_own_step(login: Login) -> None:
-    slow = "timeout 15 tail -f /dev/null || true"
-    login.write(one=slow, other=ENDLESS)
+def test_a_compile_job_that_somebody_cancels_costs_its_own_step(login: Login, gate: Gate) -> None:
+    login.write(one=gate.wait, other=ENDLESS)
     with login.begun("--jobs-at-once", 2, until="one: compile") as process:
         (number,) = (each for each in login.running(3) if "/other-" in login.known_to_slurm(each))
         run(["scancel", number], env=login.env)
+        assert any("waiting for the other compile jobs" in line for line in process.stderr)
+        gate.server.close()
         ended(process, 7, f"error: job {number} failed", "why: CANCELLED")
-    login.write(one=slow)
+    login.write(one=gate.wait)
     login.assert_goes_on("one: compile")
 
 

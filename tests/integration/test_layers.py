@@ -162,10 +162,14 @@ mkdir build && echo "$word" >build/$name.txt
 INSTALL = 'set -euo pipefail\npython3 -m zipfile -e "$wheels"/$name-1-*.whl /opt\n'
 
 
-def compiled_layer(name: str, *, wait: str = "true") -> dict[str, str]:
-    """Return a layer that compiles a wheel, which holds its parameter ``word``."""
+def compiled_layer(name: str, *, wait: str = "true", memory: str = "2G") -> dict[str, str]:
+    """Return a layer that compiles a wheel, which holds its parameter ``word``.
+
+    Layers compile at the same time if there is ``memory`` for each of their jobs.
+    """
     layer = (
         f"summary: compiles {name}\nversion: '1.0'\nrequires: [first]\n"
+        f"expects: {{memory_per_job: {memory}}}\n"
         "environment: {STYLE: x}\nparameters:\n"
         "  word: {type: string, default: hello}\n"
         f"  name: {{type: string, default: {name}}}\n"
@@ -191,7 +195,8 @@ def test_layers_that_need_the_same_are_compiled_at_the_same_time(
     new_cache: NewCache, tmp_path: Path
 ) -> None:
     env = new_cache(tmp_path / "cache")
-    slow = [compiled_layer(each, wait="timeout 2 tail -f /dev/null || true") for each in WHEELS]
+    wait = "timeout 2 tail -f /dev/null || true"
+    slow = [compiled_layer(each, wait=wait, memory="64M") for each in WHEELS]
     recipes = write_small(tmp_path / "own", {**COMPILED, **slow[0], **slow[1]})
     words = ("--recipes", recipes, "--progress", "json", "--jobs", 3, "--no-verify")
     done = lumicontainer("build", "small", *words, env=env, cwd=tmp_path, code=0)
@@ -241,8 +246,8 @@ def test_a_compile_step_that_fails_ends_those_beside_it_and_is_the_one_that_is_n
     new_cache: NewCache, tmp_path: Path
 ) -> None:
     env = new_cache(tmp_path / "cache")
-    failing = compiled_layer("other", wait="echo 'no such header' >&2; exit 4")
-    endless = compiled_layer("one", wait="exec tail -f /dev/null")
+    failing = compiled_layer("other", wait="echo 'no such header' >&2; exit 4", memory="64M")
+    endless = compiled_layer("one", wait="exec tail -f /dev/null", memory="64M")
     recipes = write_small(tmp_path / "own", {**COMPILED, **failing, **endless})
     place = tmp_path / "place"
     place.mkdir()

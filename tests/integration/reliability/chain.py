@@ -13,7 +13,7 @@ from lumicontainer.build.cache.store import Cache, prove
 
 from ...conftest import CHECK
 from ..conftest import check_output, digest, events, write_files
-from ..processes import until
+from ..processes import PATIENCE, until
 
 LAYERS = ("one", "two", "three", "four")
 STEPS = (*LAYERS, "lumicontainer")
@@ -153,8 +153,8 @@ class Place:
         return found
 
     def ends(self) -> bool:
-        """Return whether all processes of builds are gone in two seconds."""
-        return until(lambda: not self.living(), 2)
+        """Return whether all processes of builds end by themselves."""
+        return until(lambda: not self.living(), PATIENCE)
 
     def left(self) -> list[str]:
         """Return drafts, partial images, and files of builds other than the tree for the next."""
