@@ -26,7 +26,7 @@ NewPlace = Callable[[str], Place]
 # The versions that the layer 'python' and the layers' build.txt hold.
 TOOLS = ("pip==26.1.2", "setuptools==80.10.2", "packaging==26.3", "wheel==0.48.0", "psutil==7.2.2")
 NEEDED = (*TOOLS, "ninja==1.13.2", "cloudpickle==3.1.2", "pyyaml==6.0.3", "cffi==2.1.1")
-REAL = ("cmake==3.31.10", "mpich==4.3.2")
+REAL = ("cmake==3.31.10", "mpich==4.3.2", "numpy==2.4.6")
 HASHES = {
     "horovod==0.28.1": "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0",
     "deepspeed==0.18.2": "892c3213cfefe6df8692d699eae3ca37714cac87afe7f72d4b89acd1df3af1c0",
@@ -156,6 +156,12 @@ def test_a_release_of_flash_attention_is_compiled_from_its_source_distribution(
 # Apex
 
 
+def compile_apex(place: Place, version: str) -> Ran:
+    shutil.copytree(HERE / "stand_in_apex", place.sources / "apex")
+    (place.sources / "apex/version.txt").write_text(version)
+    return place.run("apex", "compile.sh")
+
+
 @pytest.mark.parametrize(
     ("version", "kernels"),
     [("1.9.0", {"apex_C", "amp_C"}), ("1.10.0", {"apex.apex_C", "apex.amp_C"})],
@@ -163,9 +169,7 @@ def test_a_release_of_flash_attention_is_compiled_from_its_source_distribution(
 def test_apex_is_compiled_with_its_kernels_for_gfx90a(
     place: Place, version: str, kernels: set[str]
 ) -> None:
-    shutil.copytree(HERE / "stand_in_apex", place.sources / "apex")
-    (place.sources / "apex/version.txt").write_text(version)
-    ran = place.run("apex", "compile.sh")
+    ran = compile_apex(place, version)
     for name in kernels:
         seen = recorded(ran, f"{name}.json")
         assert seen["environment"]["PYTORCH_ROCM_ARCH"] == "gfx90a"
@@ -174,6 +178,15 @@ def test_apex_is_compiled_with_its_kernels_for_gfx90a(
     with zipfile.ZipFile(wheel) as files:
         compiled = [name.split(".")[0] for name in files.namelist() if name.endswith(".so")]
     assert {name.replace("/", ".") for name in compiled} == kernels
+
+
+def test_apex_accepts_the_packages_that_the_layers_install(place: Place) -> None:
+    compile_apex(place, "1.10.0")
+    ran = place.run("apex", "install.sh")
+    assert "Successfully installed apex-1.10.0" in ran.output
+    command = [place.python, "-m", "pip", "check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 # DeepSpeed

@@ -8,6 +8,9 @@ export PYTORCH_ROCM_ARCH=gfx90a MAX_JOBS="$jobs"
 # Apex 1.10 asks these what to compile, and passes the options of 1.9 over (ROCm/apex pull request
 # 296); what it does not compile, each job would.
 export APEX_BUILD_CPP_OPS=1 APEX_BUILD_CUDA_OPS=1
+# The wheel requires what this file lists. Apex's modules import these two; the others serve its
+# tests, and kernels that jobs compile.
+sed --in-place '/^\(numpy\|packaging\)\b/!d' "$sources/apex/requirements.txt"
 PATH="$build/bin:$PATH" PYTHONPATH="$build" python -m pip wheel --no-deps --no-build-isolation \
     --config-settings "--build-option=--cpp_ext" --config-settings "--build-option=--cuda_ext" \
     --wheel-dir "$wheels" "$sources/apex"

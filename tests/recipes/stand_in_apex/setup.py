@@ -1,4 +1,7 @@
-"""Stands in for Apex's: of version 1.9 its options say what is compiled, of 1.10 variables do."""
+"""Stands in for Apex's: of version 1.9 its options say what is compiled, of 1.10 variables do.
+
+requirements.txt is that of 1.10, which has four more than that of 1.9.
+"""
 
 import os
 import sys
@@ -27,6 +30,7 @@ for module, (option, variable) in COMPILED.items():
 setup(
     name="apex",
     version=VERSION,
+    install_requires=Path("requirements.txt").read_text().splitlines(),
     packages=["apex"],
     py_modules=list(COMPILED) if lazy else [],
     ext_modules=[CUDAExtension(module, ["kernels.cu"]) for module in asked],
