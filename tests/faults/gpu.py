@@ -63,8 +63,8 @@ class Node:
     binds: Mapping[Path, str] = field(default_factory=dict)
     changes: Mapping[str, Any] = field(default_factory=dict)
     """What every check is to say in the place of what it does."""
-    parameters: Mapping[str, bool] = field(default_factory=dict)
-    """DeepSpeed's, in the place of those of the image for LUMI-G."""
+    parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Those of layers, in the place of what the image for LUMI-G has."""
     edit: tuple[str, str, str] | None = None
     """A file of the node, a text in it, and what takes its place."""
 
@@ -116,8 +116,8 @@ class Node:
         for row in checks:
             row.get("needs", {}).pop("nodes", None)
             row.update(self.changes)
-        if self.parameters:
-            resolved["layers"]["deepspeed"]["parameters"] = dict(self.parameters)
+        for layer, each in self.parameters.items():
+            resolved["layers"][layer]["parameters"] = dict(each)
         content |= {
             name: json.dumps(each).encode() for name, each in zip(names, changed, strict=True)
         }

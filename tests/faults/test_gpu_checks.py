@@ -242,9 +242,11 @@ WELL = [
     ]),
     ("an RCCL that reaches other nodes", Node(rccl()), ["pytorch/rccl_files", "pytorch/network"]),
     ("two nodes", Node(TWO_NODES), ["pytorch/weak_scaling", "osu/bandwidth_across_nodes"]),
+    ("an attention for heads of up to 128", Node(env={"FAULT": "kernel"}, parameters={
+     "flash-attention": {"provider": "ck", "OPT_DIM": "64,128"}}), ["flash-attention/attention"]),
     ("a GPU of any speed", Node(changes={"thresholds": {}}), ["pytorch/training_speed"]),
     ("DeepSpeed on the CPU, with ops for waves of 64 threads",
-     Node(WAVES_OF_32.format(part=1), ON_CPU, parameters=NO_GPU_OPS | STAND_IN_OPS),
+     Node(WAVES_OF_32.format(part=1), ON_CPU, parameters={"deepspeed": NO_GPU_OPS | STAND_IN_OPS}),
      ["deepspeed/fused_ops", "deepspeed/zero"]),
 ]  # fmt: skip
 FAULTS = [
@@ -317,7 +319,7 @@ FAULTS = [
      ["heads of 64, float16: the gradient of k", "heads of 256, bfloat16", "no kernel image",
       "heads of 32, float16, causal: the result"]),
     ("an Adam that decays nothing, a Lion that is none, and ops for waves of 32 threads",
-     Node(WAVES_OF_32.format(part=2) + ADAM + LION, ON_CPU, parameters=WRONG_OPS),
+     Node(WAVES_OF_32.format(part=2) + ADAM + LION, ON_CPU, parameters={"deepspeed": WRONG_OPS}),
      "deepspeed/fused_ops",
      ["FUSED_ADAM: after 10 steps", "CPU_LION: after 10 steps", "QUANTIZER:", "do not come back",
       "RANDOM_LTD:", "sorted"]),
@@ -351,7 +353,7 @@ NOT_KNOWN = [
     ("half a node with osu_bw", Node(known=4),
      "osu/bandwidth_in_node", ["GCDs by their numbers on the node, and 2 of 4 are"]),
     ("ops that nothing is compared with",
-     Node(env=ON_CPU, parameters={"DS_BUILD_FUSED_LAMB": True}),
+     Node(env=ON_CPU, parameters={"deepspeed": {"DS_BUILD_FUSED_LAMB": True}}),
      "deepspeed/fused_ops", ["none of the ops", "DS_BUILD_FUSED_LAMB"]),
 ]  # fmt: skip
 
