@@ -116,9 +116,16 @@ def flash_attention(place: Place) -> Path:
     return source
 
 
+def compile_flash_attention(place: Place, **values: str) -> Ran:
+    layer = (LAYERS / "flash-attention/layer.yaml").read_text()
+    (heads,) = re.findall(r'(?m)^    default: "([\d,]+)"', layer)
+    given = {"version": "465cb97", "OPT_DIM": heads, **values}
+    return place.run("flash-attention", "compile.sh", **given)
+
+
 @pytest.mark.usefixtures("flash_attention")
 def test_flash_attention_is_compiled_for_gfx90a_without_a_gpu(place: Place) -> None:
-    seen = recorded(place.run("flash-attention", "compile.sh"), "flash-attention.json")
+    seen = recorded(compile_flash_attention(place), "flash-attention.json")
     assert seen["GPU_ARCHS"] == "gfx90a"
     assert seen["BUILD_TARGET"] == "rocm"
     assert seen["FLASH_ATTENTION_FORCE_BUILD"] == "TRUE"
@@ -134,7 +141,7 @@ def test_flash_attention_is_compiled_for_gfx90a_without_a_gpu(place: Place) -> N
 def test_the_triton_backend_needs_no_composable_kernel(place: Place, flash_attention: Path) -> None:
     shutil.rmtree(flash_attention / "csrc")
     triton = {"FLASH_ATTENTION_TRITON_AMD_ENABLE": "TRUE"}
-    seen = recorded(place.run("flash-attention", "compile.sh", **triton), "flash-attention.json")
+    seen = recorded(compile_flash_attention(place, **triton), "flash-attention.json")
     assert seen["FLASH_ATTENTION_TRITON_AMD_ENABLE"] == "TRUE"
 
 
@@ -148,9 +155,22 @@ def test_a_release_of_flash_attention_is_compiled_from_its_source_distribution(
     archive = wheelhouse / f"{tree.name}.tar.gz"
     subprocess.run(["tar", "-C", tmp_path, "-czf", archive, tree.name], check=True)
     line = f"flash-attn==2.8.3 --hash=sha256:{hashlib.sha256(archive.read_bytes()).hexdigest()}\n"
-    ran = place.run("flash-attention", "compile.sh", requirements=line, version="2.8.3")
+    ran = compile_flash_attention(place, requirements=line, version="2.8.3")
     assert "FLASH_ATTENTION_SKIP_CUDA_BUILD" not in recorded(ran, "flash-attention.json")
     assert [wheel.name for wheel in ran.wheels.iterdir()] == ["flash_attn-2.8.3-py3-none-any.whl"]
+
+
+def test_flash_attention_is_compiled_for_the_head_dimensions_that_are_chosen(
+    place: Place, flash_attention: Path
+) -> None:
+    ran = compile_flash_attention(place, OPT_DIM="64,128")
+    assert ran.code == 1
+    assert "465cb97 cannot be compiled for the head dimensions 64,128 only" in ran.output
+    assert not list(ran.wheels.iterdir())
+    with (flash_attention / "setup.py").open("a") as setup:
+        setup.write('os.environ["OPT_DIM"]\n')
+    ran = compile_flash_attention(place, OPT_DIM="64,128")
+    assert recorded(ran, "flash-attention.json")["OPT_DIM"] == "64,128"
 
 
 # Apex

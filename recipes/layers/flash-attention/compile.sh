@@ -19,4 +19,10 @@ if [[ -e requirements.txt ]]; then
 else
     tree="$sources/flash-attention"
 fi
+if [[ $OPT_DIM != 32,64,128,256 ]] && ! grep --quiet OPT_DIM "$tree/setup.py"; then
+    echo "error: FlashAttention $version cannot be compiled for the head dimensions $OPT_DIM only" >&2
+    echo "    why: its setup.py does not read OPT_DIM, and would compile all of them" >&2
+    echo "   hint: leave out flash-attention.OPT_DIM, or set flash-attention.version to 2.8.3 or bbe25ba" >&2
+    exit 1
+fi
 python -m pip wheel --no-deps --no-build-isolation --wheel-dir "$wheels" "$tree"
