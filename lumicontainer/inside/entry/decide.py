@@ -35,14 +35,13 @@ class Decision(NamedTuple):
         if self.context.start.launcher != DIRECT:
             # The launcher numbers its ranks, and passes MASTER_ADDR and MASTER_PORT on to them.
             numbers = (*RANKS, *SINGLE)
-            return {s.name: s.value for s in self.settings if s.value and s.name not in numbers}
-        ours = {
-            s.name: s.value
-            for s in self.settings
-            if s.value and s.origin != USER and s.value != env.get(s.name)
-        }
+            return {name: value for name, value in self._ours() if name not in numbers}
+        ours = {name: value for name, value in self._ours() if value != env.get(name)}
         mark = " ".join(f"{name}={_packed(value)}" for name, value in ours.items())
         return {**ours, MARK: mark} if ours else {}
+
+    def _ours(self) -> Iterator[tuple[str, str]]:
+        return ((s.name, s.value) for s in self.settings if s.value and s.origin != USER)
 
     def warned(self) -> bool:
         """Return whether this process prints the warnings."""
@@ -101,7 +100,7 @@ def decide(context: Context) -> Decision:
         variables.judge_discouraged(context, settings)
         return Decision(context, settings, [*_no_srun(env, launch), *context.warnings])
     if launch.name == TORCHRUN:
-        names = [*RANKS, *SINGLE, affinity.OMP, gpus.ROCR, gpus.HIP, gpus.CUDA]
+        names = [*RANKS, *SINGLE, gpus.ROCR, gpus.HIP, gpus.CUDA]
         why = f"left as {launch.name} set it"
         settings = [Setting(name, env[name], launch.name, why) for name in names if name in env]
         warnings: list[str] = []

@@ -73,8 +73,10 @@ def _start(given: Arguments, decision: Decision, words: Sequence[str]) -> None:
     env = {**context.env, **decision.changes()}
     if context.start.launcher != DIRECT:
         command = node_launcher.command(context, decision.settings, words)
-        become(command, {**without_ranks(env), node_launcher.STARTED: context.start.launcher})
-    env.pop(node_launcher.STARTED, None)
+        marks = node_launcher.marks(context.start.launcher, decision.changes())
+        become(command, {**without_ranks(env), **marks})
+    for name in (node_launcher.STARTED, node_launcher.SHARE):
+        env.pop(name, None)
     preflight.check(context)
     preflight.show_gpus(context)
     affinity.bind(context)

@@ -24,10 +24,10 @@ from ..environment import DEFAULT, Setting, kept
 from ..launch.launchers import NONE, TORCHRUN, Launch
 from ..node import cpulist
 from ..node.hardware import Gpu, Node
-from .context import Binding, Context
-from .node_launcher import starts_ranks
+from .context import OMP, Binding, Context
+from .node_launcher import SHARE, starts_ranks
 
-CPUS, OMP = "SLURM_CPUS_PER_TASK", "OMP_NUM_THREADS"
+CPUS = "SLURM_CPUS_PER_TASK"
 
 
 def decide(context: Context) -> None:
@@ -153,18 +153,30 @@ def threads(context: Context) -> Iterator[Setting]:
     # each rank would start a thread on every processor, and all would wait for each other (on 2
     # cores, four ranks of Horovod did not end in 100 s; with a share each they took 29).
     # A launcher passes its value on: each of its ranks would use all of the task's cores.
+    given, launch = context.env.get(OMP), context.launch
     setting = None if starts_ranks(context.program) else _threads(context)
-    if context.env.get(OMP):
+    if given and given == context.env.get(SHARE):
+        # The start of the launcher divided the cores that its ranks share until they are bound.
+        if not _is_bound(context):
+            why = "this rank's share of the cores of its task"
+            setting = Setting(OMP, given, origin=DEFAULT, why=why)
+    elif given and launch.name == TORCHRUN:
+        setting = Setting(OMP, given, origin=launch.name, why=f"left as {launch.name} set it")
+    elif given:
         setting = kept(context.env, OMP)
     if setting is not None:
         yield setting
+
+
+def _is_bound(context: Context) -> bool:
+    return context.binding is not None and context.binding.changed
 
 
 def _threads(context: Context) -> Setting | None:
     launch, binding = context.launch, context.binding
     workers = context.start.workers
     usable = len(context.node.affinity())
-    bound = binding is not None and binding.changed
+    bound = _is_bound(context)
     if binding is not None and bound:
         usable = max(1, len(binding.cores) // context.sharers)
     asked = context.cpus_per_task()

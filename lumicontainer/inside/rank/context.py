@@ -9,6 +9,7 @@ from ..environment import Setting, is_number, kept, optional_number
 from ..launch.launchers import FIRST_SPECIAL_STEP, NONE, SLURM, recognize
 from ..node.hardware import Gpu, Node
 
+OMP = "OMP_NUM_THREADS"
 AUTO, DIRECT = "auto", "direct"
 LAUNCHERS = (AUTO, DIRECT, "torchrun", "accelerate", "deepspeed")
 VISIBILITIES = ("hip", "rocr", "none")

@@ -15,7 +15,7 @@ from ..environment import Setting, optional_number
 from ..errors import UNFIT, LaunchError, misused
 from ..launch.launchers import DEEPSPEED, NONE, SLURM, TORCHRUN, Launch, one_a_node
 from ..launch.program import interpreter
-from .context import AUTO, DIRECT, Context, Start
+from .context import AUTO, DIRECT, OMP, Context, Start
 from .gpus import CUDA, GRANTED, HIP, OF_STEP, ROCR, Visible
 
 # Programs and modules that start ranks.
@@ -26,6 +26,9 @@ _LAUNCHERS = (
 )
 # Set for ranks of a launcher that lumi-entry started: accelerate sets nothing for a lone rank.
 STARTED = "LUMI_ENTRY_LAUNCHER"
+# The OMP_NUM_THREADS that lumi-entry gave such a launcher, which is not the user's: it is decided
+# before any rank is bound.
+SHARE = "LUMI_ENTRY_THREADS"
 
 
 def choose(context: Context) -> Start:
@@ -98,6 +101,11 @@ def _check_whole(context: Context, lost: int) -> None:
     if lost == int(granted):
         hint = f"check that /sys and /dev/dri are in the container (--rocm); if so, {hint}"
     raise LaunchError(what, f"{GRANTED}={granted} on {host}", why, hint, code=UNFIT, local=True)
+
+
+def marks(launcher: str, changes: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables by which each rank knows what lumi-entry gave its launcher."""
+    return {STARTED: launcher, **({SHARE: changes[OMP]} if OMP in changes else {})}
 
 
 def command(context: Context, settings: Sequence[Setting], words: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lumicontainer.inside.node import cpulist
 from lumicontainer.inside.node.hardware import Node
-from lumicontainer.inside.rank import affinity
+from lumicontainer.inside.rank import affinity, node_launcher
 from lumicontainer.inside.rank.context import Options
 
 from .. import lumi_node, seen
@@ -36,7 +36,7 @@ class Rank:
         cpuset: str = "0-127",
         platform: Mapping[str, Any] = PLATFORM,
         program: Sequence[str] = (),
-        **options: str | bool,
+        **options: str | int | bool,
     ) -> None:
         self.node = Machine(root, mask=cpulist.parse_cpus(mask), cpuset=cpulist.parse_cpus(cpuset))
         given = {"platform": platform, "options": Options(**options), "program": program}
@@ -44,7 +44,9 @@ class Rank:
         affinity.bind(decision.context)
         self.notes, self.warnings = decision.context.notes, decision.warnings
         self.cores = cpulist.written(self.node.mask)
-        self.threads = {**env, **decision.changes()}.get("OMP_NUM_THREADS")
+        self.changes = decision.changes()
+        self.env = {**env, **self.changes}
+        self.threads = self.env.get("OMP_NUM_THREADS")
         self.why = "".join(s.why for s in decision.settings if s.name == "OMP_NUM_THREADS")
 
 
@@ -152,6 +154,32 @@ def test_a_rank_of_torchrun_leaves_the_one_core_of_the_task(whole: Path) -> None
     env = {**ranks, "GROUP_RANK": "0", "TORCHELASTIC_RUN_ID": "1"}
     assert Rank(whole, env, mask="1").cores == OWN[4]
     assert Rank(whole, env, mask="1", cpuset="1").cores == "1"
+
+
+RANK_3 = {"RANK": "3", "LOCAL_RANK": "3", "WORLD_SIZE": "8"}
+OF_TORCHRUN = {"LOCAL_WORLD_SIZE": "8", "GROUP_RANK": "0", "TORCHELASTIC_RUN_ID": "1"}
+OF_DEEPSPEED = {"LOCAL_SIZE": "8", "CROSS_RANK": "0", "CROSS_SIZE": "1"}
+
+
+@pytest.mark.parametrize(
+    ("platform", "own", "no_bind", "threads"),
+    [
+        pytest.param(PLATFORM, {}, False, "7", id="it has seven cores then"),
+        pytest.param(PLATFORM, {"OMP_NUM_THREADS": "3"}, False, "3", id="the user's number"),
+        pytest.param(PLATFORM, {}, True, "1", id="it shares the task's core"),
+        pytest.param({}, {}, False, "1", id="it shares the task's core, without a table"),
+    ],
+)
+@pytest.mark.parametrize("by", [OF_TORCHRUN, OF_DEEPSPEED])
+def test_a_rank_of_our_launcher_counts_its_cores_once_it_is_bound(
+    whole: Path, platform: Env, own: Env, no_bind: bool, threads: str, by: Env
+) -> None:
+    given = {"platform": platform, "launcher": "torchrun", "nproc": 8, "no_bind": no_bind}
+    started = Rank(whole, task(0, of=1, **own), mask="1", program=["train.py"], **given)
+    env = {**started.env, **node_launcher.marks("torchrun", started.changes), **RANK_3, **by}
+    rank = Rank(whole, env, mask="1", **given)
+    bound = bool(platform) and not no_bind
+    assert (rank.cores, rank.threads) == (OWN[3] if bound else "1", threads)
 
 
 def per_task(number: int) -> dict[str, str]:
