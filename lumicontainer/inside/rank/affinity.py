@@ -9,9 +9,12 @@ sees GPUs does not matter. lumi-entry binds a rank that
 - is bound to other cores (srun -c 7 assigns CCDs in their own order, which is not that of the
   GPUs). Such a binding can be changed within the job's cgroup.
 
-It does not bind a rank that runs on several cores inside the CCD already; if the job does not have
-the GPU's cores (on a shared node Slurm assigns any cores); if ``srun -c`` asks for more cores than
-a CCD has; without a launcher; and with ``--no-bind``.
+On a shared node Slurm assigns any cores. Ranks that have only srun's default, or one mask for all
+of them, then divide the job's cores.
+
+It does not bind a rank that runs on several cores inside the CCD already; if the job has fewer of
+the GPU's cores than Slurm gave the rank; if ``srun -c`` asks for more cores than a CCD has; without
+a launcher; and with ``--no-bind``.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..environment import DEFAULT, Setting, kept
-from ..launch.launchers import NONE, TORCHRUN, Launch
+from ..launch.launchers import DEEPSPEED, NONE, SLURM, TORCHRUN, Launch
 from ..node import cpulist
 from ..node.hardware import Gpu, Node
 from .context import OMP, Binding, Context
@@ -90,36 +93,72 @@ def place(context: Context, running: frozenset[int] | None = None) -> list[tuple
 def _decided(context: Context, row: Mapping[str, Any]) -> Binding:
     node, now = context.node, context.node.affinity()
     own = cpulist.parse_cpus(row["cores"])
-    reserved = cpulist.parse_cpus(row.get("reserved", ""))
-    ccd = own | reserved | node.ccd(min(own))
-    asked = context.cpus_per_task() or 0
-    seconds = _second_threads(node, own, now)
-    # If the mask holds no second threads, srun -c counted cores.
-    more = asked > len(ccd if seconds else own | reserved)
-    if (more or now <= ccd) and not _widened(context, own, now):
-        if not asked and len(now) < len(own) and context.launch.name == "slurm":
+    few = _has_few(context, now)
+    may = _part(context, own) if few else node.permitted(own)
+    if _stays(context, row, now) and not (few and len(now) < len(own) and may - now):
+        if not context.cpus_per_task() and len(now) < len(own) and context.launch.name == SLURM:
             _note(context, now, f"its GPU's are {cpulist.written(own)} (srun -c {len(own)})")
         return Binding(now, now & own, changed=False)
-    may = node.permitted(own | seconds)
     # Fewer cores would slow the rank down more than distant ones do.
-    if len(may & own) < min(len(own), len(now)):
-        cores = cpulist.written(may) or "none"
-        others = f"of its GPU's cores {cpulist.written(own)} the job has {cores}"
-        _note(context, now, f"{others}: not bound (use whole nodes: --exclusive)")
+    if len(may) < (1 if few else min(len(own), len(now))):
+        hint = f"srun --cpus-per-task={len(own)}" if len(now) < len(own) else _WHOLE
+        _note(context, now, f"{_of_own(own, may)}: not bound ({hint})")
         return Binding(now, now & own, changed=False)
-    # Nearly every job has srun's default.
-    quiet = not asked and _by_default(context, now)
-    if not may <= now and not quiet:
-        others = f"its GPU's are {cpulist.written(own)}: bound to {cpulist.written(may)} now"
+    cpus = may | node.permitted(_second_threads(node, may, now))
+    if not may <= own:
+        text = f"bound to {cpulist.written(cpus)} (whole nodes have them: --exclusive)"
+        _note(context, now, f"{_of_own(own, may)}: {text}")
+    elif not cpus <= now and (context.cpus_per_task() or not _by_default(context, now)):
+        # Nearly every job has srun's default, which needs no line.
+        others = f"its GPU's are {cpulist.written(own)}: bound to {cpulist.written(cpus)} now"
         _note(context, now, others)
-    return Binding(may, may & own, changed=True)
+    return Binding(cpus, may, changed=True)
 
 
-def _widened(context: Context, own: frozenset[int], now: frozenset[int]) -> bool:
-    """Return whether a rank gets more of its GPU's cores: nobody asked for the few that it has."""
-    # A rank of torchrun inherits the mask of all its ranks.
-    few = context.launch.name == TORCHRUN or _by_default(context, now)
-    return few and len(now) < len(own) and bool(context.node.permitted(own) - now)
+_WHOLE = "use whole nodes: --exclusive"
+
+
+def _of_own(own: frozenset[int], may: frozenset[int]) -> str:
+    cores = cpulist.written(own & may) or "none"
+    return f"of its GPU's cores {cpulist.written(own)} the job has {cores}"
+
+
+def _stays(context: Context, row: Mapping[str, Any], now: frozenset[int]) -> bool:
+    """Return whether a rank runs inside the CCD of its GPU, or asked for more than a CCD."""
+    node, own = context.node, cpulist.parse_cpus(row["cores"])
+    reserved = cpulist.parse_cpus(row.get("reserved", ""))
+    ccd = own | reserved | node.ccd(min(own))
+    # If the mask holds no second threads, srun -c counted cores.
+    most = ccd if _second_threads(node, own, now) else own | reserved
+    return (context.cpus_per_task() or 0) > len(most) or now <= ccd
+
+
+def _has_few(context: Context, now: frozenset[int]) -> bool:
+    """Return whether a rank has cores that nobody chose for it alone."""
+    # The ranks of these launchers inherit one mask.
+    launched = context.launch.name in (TORCHRUN, DEEPSPEED)
+    return (launched and context.number("LOCAL_WORLD_SIZE") != 1) or _by_default(context, now)
+
+
+def _part(context: Context, own: frozenset[int]) -> frozenset[int]:
+    """Return the job's cores next to this rank's GPU, and others up to an even share.
+
+    No GPU gets a core of another one.
+    """
+    node, gpus = context.node, context.node.gpus()
+    every = [cpulist.parse_cpus(row.get("cores", "")) for row in context.platform["gpus"]]
+    job = node.permitted(frozenset().union(*every))
+    # Ranks that do not see each other's GPUs cannot divide the cores.
+    if len(gpus) * context.sharers < (context.number("LOCAL_WORLD_SIZE") or 1):
+        return own & job
+    near = [cpulist.parse_cpus(_row(context, gpu).get("cores", "")) & job for gpu in gpus]
+    free = sorted(job.difference(*near))
+    for gpu, cores in zip(gpus, near):
+        more = max(0, min(len(own), len(job) // len(gpus)) - len(cores))
+        if gpu == context.gpu:
+            return cores | frozenset(free[:more])
+        free = free[more:]
+    return own & job
 
 
 def _by_default(context: Context, now: frozenset[int]) -> bool:

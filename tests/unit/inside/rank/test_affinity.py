@@ -182,6 +182,61 @@ def test_a_rank_of_our_launcher_counts_its_cores_once_it_is_bound(
     assert (rank.cores, rank.threads) == (OWN[3] if bound else "1", threads)
 
 
+PART = "33-39,41-47"
+"""The cores of two GPUs, which Slurm may give to a job with two others."""
+PAIR = ("c1", "c6")
+
+
+@pytest.mark.parametrize(
+    ("buses", "cpuset", "cores"),
+    [
+        pytest.param(PAIR, PART, ["33-39", "41-47"], id="no rank's cores"),
+        pytest.param(("c1", "d9"), PART, ["41-47", "33-39"], id="one rank's cores"),
+        pytest.param(PAIR, "33-39,51-54", ["33,51-54", "34-38"], id="some of one rank's cores"),
+        pytest.param(PAIR, "33-34", ["33", "34"], id="a core for each rank"),
+        pytest.param(PAIR, "33", ["33", "33"], id="one core"),
+    ],
+)
+@pytest.mark.parametrize("by", [{}, {**OF_TORCHRUN, "LOCAL_WORLD_SIZE": "2"}])
+def test_ranks_divide_a_job_that_has_other_cores_than_those_of_its_gpus(
+    tmp_path: Path, buses: tuple[str, ...], cpuset: str, cores: list[str], by: Env
+) -> None:
+    lumi_node.write(tmp_path, buses=buses)
+    ranks = []
+    for local in (0, 1):
+        numbers = {"RANK": str(local), "LOCAL_RANK": str(local), "WORLD_SIZE": "2"}
+        env = {**task(local, of=2, gpus=2), **(numbers if by else {}), **by}
+        ranks.append(Rank(tmp_path, env, mask="33", cpuset=cpuset))
+    assert [rank.cores for rank in ranks] == cores
+    assert [rank.threads for rank in ranks] == [str(len(cpulist.parse_cpus(c))) for c in cores]
+
+
+@pytest.mark.parametrize(
+    ("cpuset", "note"),
+    [
+        (PART, "none: bound to 33-39 (whole nodes have them: --exclusive)"),
+        (f"{PART},50", "50: bound to 33-38,50 (whole nodes have them: --exclusive)"),
+        ("33", "none: not bound (srun --cpus-per-task=7)"),
+    ],
+)
+def test_a_rank_on_cores_that_are_not_its_gpu_s_reports_them(
+    tmp_path: Path, cpuset: str, note: str
+) -> None:
+    lumi_node.write(tmp_path, buses=PAIR)
+    given = f"rank 0 (GPU {pci('c1')}) was given cores 33; of its GPU's cores 49-55 the job has "
+    assert Rank(tmp_path, TWO, mask="33", cpuset=cpuset).notes == [given + note]
+
+
+@pytest.mark.parametrize("hidden", [1, 2])
+def test_a_rank_that_does_not_see_the_others_gpus_takes_no_distant_cores(
+    tmp_path: Path, hidden: int
+) -> None:
+    lumi_node.write(tmp_path, buses=BUSES[: hidden + 1], hidden=BUSES[1 : hidden + 1])
+    env = task(0, of=2, gpus=2, ROCR_VISIBLE_DEVICES="0")
+    assert Rank(tmp_path, env, mask="33", cpuset=PART).cores == "33"
+    assert Rank(tmp_path, env, mask="33", cpuset=f"{PART},49-50").cores == "49-50"
+
+
 def per_task(number: int) -> dict[str, str]:
     return {**seen.srun(0), "SLURM_CPUS_PER_TASK": str(number)}
 
@@ -267,7 +322,8 @@ def test_no_binding_leaves_the_job_or_takes_cores_from_a_rank_that_could_use_the
     own = cpulist.parse_cpus(OWN[local])
     assert got
     assert got <= cpuset
-    assert got in (mask, own & cpuset)
+    if len(mask) > 1:
+        assert got in (mask, own & cpuset)
     assert len(got & own) >= len(mask & own)
     assert len(got) >= min(len(mask), len(own))
     if own <= cpuset:
