@@ -19,8 +19,10 @@ from typing import Any
 # ``--signal=USR1@90``; and torchrun always exits with 1. With proctrack/cgroup, Slurm signals only
 # the tasks of a step, not their children (proctrack_p_signal in proctrack_cgroup.c), so ranks get
 # signals only from here. With another plugin, Slurm may signal ranks too: they get it twice.
-# On other signals a launcher ends its ranks, as it should.
+# On the others torchrun and DeepSpeed end their ranks, by handlers that replace those from here.
+# accelerate handles none: it waits for a lone rank, which ends as it wants to.
 FORWARDED = (signal.SIGUSR1, signal.SIGUSR2)
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _KILLED = 128
 
 
@@ -41,7 +43,10 @@ def ranks() -> Iterator[int]:
 
 
 def _forward(number: int, _: object) -> None:
-    for rank in ranks():
+    started = list(ranks())
+    if not started and number in ENDING:
+        sys.exit(_KILLED + number)
+    for rank in started:
         with contextlib.suppress(ProcessLookupError):
             os.kill(rank, number)
 
@@ -64,8 +69,9 @@ def _as_a_shell(code: int) -> int:
 
 def main(words: list[str]) -> int:
     """Run the module named first, with the rest as its arguments; return an exit code."""
-    for number in FORWARDED:
-        signal.signal(number, _forward)
+    for number in (*FORWARDED, *ENDING):
+        if number in FORWARDED or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _forward)
     # If it is ignored, each rank seems to end with 0.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     # Remove this file's folder, whose modules may hide others; PYTHONSAFEPATH does not add it.

@@ -332,6 +332,55 @@ def test_a_signal_to_the_launcher_reaches_each_rank_and_nothing_else(tmp_path: P
         assert program.stdout.read() == "[0, 0] None\n"
 
 
+LONE_RANK = """
+import os, signal, subprocess, sys
+class CalledProcessError(Exception): pass
+rank = (
+    "import signal, sys;"
+    "signal.signal(signal.SIG{name}, lambda *_: print('saved') or sys.exit({code}));"
+    "print('ready', flush=True); signal.alarm(60); signal.pause()"
+)
+rank = subprocess.Popen([sys.executable, "-c", rank], env={{**os.environ, "LOCAL_RANK": "0"}})
+error = CalledProcessError("rank 0 failed")
+error.returncode = rank.wait()
+if error.returncode:
+    raise error
+"""
+WAITING = "import signal; print('ready', flush=True); signal.pause()"
+
+
+def signalled(folder: Path, text: str, number: int, before: str = "") -> tuple[int, str]:
+    """Return the exit code and the output of a launcher that gets a signal once it is ready."""
+    write_module(folder, "torch/distributed/run.py", text)
+    command = ("bash", "-c", f'{before} exec "$@"', "bash", *SUPERVISE)
+    env = {"PATH": PATH, "PYTHONPATH": str(folder), "TMPDIR": str(folder)}
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "ready\n"
+        program.send_signal(number)
+        return program.wait(), program.stdout.read()
+
+
+@pytest.mark.parametrize("name", ["TERM", "INT", "HUP"])
+@pytest.mark.parametrize("code", [0, 7])
+def test_a_lone_rank_ends_as_it_wants_to(tmp_path: Path, name: str, code: int) -> None:
+    """accelerate starts it, waits for it and handles no signal."""
+    number = signal.Signals[f"SIG{name}"]
+    got = signalled(tmp_path, LONE_RANK.format(code=code, name=name), number)
+    assert got == (code, "saved\n")
+
+
+@pytest.mark.parametrize(("name", "code"), [("TERM", 143), ("INT", 130), ("HUP", 129)])
+def test_a_launcher_that_has_started_no_rank_ends(tmp_path: Path, name: str, code: int) -> None:
+    assert signalled(tmp_path, WAITING, signal.Signals[f"SIG{name}"])[0] == code
+    assert list(tmp_path.glob("lumi-entry-*")) == []
+
+
+def test_a_launcher_leaves_an_ignored_signal_ignored(tmp_path: Path) -> None:
+    text = "import signal; print('ready', signal.getsignal(signal.SIGHUP).name, sep='\\n')"
+    assert signalled(tmp_path, text, signal.SIGHUP, "trap '' HUP;") == (0, "SIG_IGN\n")
+
+
 def supervised(folder: Path, text: str) -> Done:
     write_module(folder, "torch/distributed/run.py", text)
     return run(*SUPERVISE, env={"PYTHONPATH": str(folder)})
