@@ -24,6 +24,7 @@ _LAUNCHERS = (
     *("accelerate", "accelerate.commands.launch"),
     *("deepspeed", "deepspeed.launcher.runner", "deepspeed.launcher.launch"),
 )
+_TOTAL = "SLURM_GPUS"  # set by sbatch --gpus: the GPUs of all nodes
 # Set for ranks of a launcher that lumi-entry started: accelerate sets nothing for a lone rank.
 STARTED = "LUMI_ENTRY_LAUNCHER"
 # The OMP_NUM_THREADS that lumi-entry gave such a launcher, which is not the user's: it is decided
@@ -58,6 +59,8 @@ def choose(context: Context) -> Start:
     _check_alone(context.env, launch)
     if not processes:
         _check_whole(context, lost)
+        if wanted == DEEPSPEED:
+            _check_even(context)
     why = f"--nproc {processes}" if processes else f"{gpus} GPUs" if gpus else "no GPU"
     return Start(TORCHRUN if wanted == AUTO else wanted, why, processes or gpus or 1)
 
@@ -101,6 +104,23 @@ def _check_whole(context: Context, lost: int) -> None:
     if lost == int(granted):
         hint = f"check that /sys and /dev/dri are in the container (--rocm); if so, {hint}"
     raise LaunchError(what, f"{GRANTED}={granted} on {host}", why, hint, code=UNFIT, local=True)
+
+
+def _check_even(context: Context) -> None:
+    """Raise LaunchError if Slurm's variables show that nodes have other numbers of GPUs."""
+    env, here = context.env, optional_number(context.env, GRANTED)
+    # sbatch --gpus accepts a type before the number.
+    total = optional_number({_TOTAL: env.get(_TOTAL, "").rpartition(":")[2]}, _TOTAL)
+    nodes = optional_number(env, "SLURM_JOB_NUM_NODES")
+    if "SLURM_GPUS_PER_NODE" in env or context.launch.fact("WORLD_SIZE") == 1:
+        return
+    if here is None or total is None or nodes is None or total == here * nodes:
+        return
+    what = f"this node has {here} of the job's {total} GPUs, and others have another number"
+    where = f"{_TOTAL}={env[_TOTAL]}, SLURM_JOB_NUM_NODES={nodes}, {GRANTED}={here}"
+    why = "DeepSpeed's launcher starts the same number of ranks on each node"
+    hint = "use sbatch --gpus-per-node=8, or set the number of ranks by --nproc"
+    raise LaunchError(what, where, why, hint, local=True)
 
 
 def marks(launcher: str, changes: Mapping[str, str]) -> dict[str, str]:

@@ -226,6 +226,42 @@ def test_deepspeed_knows_every_node_s_ranks(node: int) -> None:
     assert list(world.values()) == [list(range(8)), list(range(8))]
 
 
+TWELVE = {"SLURM_GPUS": "12", "SLURM_JOB_NUM_NODES": "2"}
+
+
+@pytest.mark.parametrize("total", ["12", "mi250:12"])
+@pytest.mark.parametrize(("node", "here"), [(0, 8), (1, 4)])
+def test_deepspeed_is_refused_where_nodes_have_other_numbers_of_gpus(
+    total: str, node: int, here: int
+) -> None:
+    env = one_task(node, **{**TWELVE, "SLURM_GPUS": total, "SLURM_GPUS_ON_NODE": str(here)})
+    error = refusal(env, options=Options(launcher="deepspeed"), program=SCRIPT)
+    assert (
+        error.what == f"this node has {here} of the job's 12 GPUs, and others have another number"
+    )
+    assert "--gpus-per-node=8" in error.hint
+    assert "--nproc" in error.hint
+
+
+@pytest.mark.parametrize(
+    ("more", "options"),
+    [
+        pytest.param({"SLURM_GPUS": "16"}, {"launcher": "deepspeed"}, id="the same number"),
+        pytest.param({"SLURM_GPUS": "x"}, {"launcher": "deepspeed"}, id="an unknown number"),
+        pytest.param(
+            {"SLURM_GPUS_PER_NODE": "8"}, {"launcher": "deepspeed"}, id="a number for each node"
+        ),
+        pytest.param({}, {"launcher": "deepspeed", "nproc": 8}, id="--nproc"),
+        pytest.param({}, {"launcher": "torchrun"}, id="torchrun"),
+        pytest.param(
+            seen.step(0, "nid005001", 1, "1", 1), {"launcher": "deepspeed"}, id="a step on one node"
+        ),
+    ],
+)
+def test_deepspeed_starts_on_nodes_that_agree(more: Env, options: dict[str, str | int]) -> None:
+    assert started(one_task(0, **{**TWELVE, **more}), **options) == (options["launcher"], 8)
+
+
 def test_the_ranks_of_a_launcher_share_the_task_s_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 128)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(112)))
