@@ -51,7 +51,7 @@ def settings(context: Context) -> Iterator[Setting]:
     homes: dict[str, tuple[str, str]] = {}
     for row in context.platform.get("caches", ()):
         name, place = row["name"], row["storage"]
-        if context.env.get(name) and not _is_slurm_s(name, context):
+        if _is_kept(name, context):
             yield context.default(name, None, origin="", why="")
             continue
         set_above = [other for other in FOLLOWS.get(name, ()) if context.env.get(other)]
@@ -73,6 +73,18 @@ def settings(context: Context) -> Iterator[Setting]:
         yield Setting(
             name, folder, origin=origin, why="; ".join(filter(None, (row.get("reason"), why)))
         )
+
+
+def _is_kept(name: str, context: Context) -> bool:
+    """Return whether the user's value stays; warn of a TMPDIR that is not in the container."""
+    given = context.env.get(name)
+    if not given or _is_slurm_s(name, context):
+        return False
+    if name != "TMPDIR" or os.path.isdir(given):
+        return True
+    text = f"TMPDIR={given} is not a folder in the container (bind it, or unset TMPDIR)"
+    context.warnings.append(text)
+    return False
 
 
 def _is_slurm_s(name: str, context: Context) -> bool:

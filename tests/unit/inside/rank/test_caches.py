@@ -136,6 +136,15 @@ def test_a_tmpdir_is_taken_in_place_of_tmp_unless_nodes_share_it(root: Path, kin
     assert found["TMPDIR"].origin == USER
 
 
+def test_a_tmpdir_that_the_container_does_not_have_is_replaced_with_a_warning(root: Path) -> None:
+    missing = f"{root}/local/1"
+    found = context(root, {**TASK, "TMPDIR": missing})
+    setting = decided(found)["TMPDIR"]
+    assert (setting.value, setting.origin) == (f"{root}/tmp/{OWN}-1.0/tmp", "lumi-g")
+    reason = f"TMPDIR={missing} is not a folder in the container"
+    assert found.warnings == [f"{reason} (bind it, or unset TMPDIR)"]
+
+
 def test_off_a_cluster_tmp_is_the_user_s_choice(root: Path) -> None:
     assert decided(context(root, {"TMPDIR": "/tmp"}))["TMPDIR"].origin == USER
 
