@@ -51,6 +51,13 @@ def lay_out(root: Path, platform: dict[str, object] | None = None) -> Path:
     return link
 
 
+def write_module(folder: Path, name: str, text: str) -> None:
+    """Write a launcher of the test's own where the real one's module would be."""
+    path = folder / name
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+
+
 @pytest.fixture
 def entry(launcher: Path, tmp_path: Path) -> Entry:
     """Run lumi-entry in the test's folder."""
