@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+from op_builder.builder import cpu_arch
 from setuptools import setup
 from torch.utils.cpp_extension import BuildExtension, CUDAExtension
 
@@ -33,6 +34,9 @@ setup(
     install_requires=Path("requirements.txt").read_text().splitlines(),
     packages=["apex"],
     py_modules=list(COMPILED) if lazy else [],
-    ext_modules=[CUDAExtension(module, ["kernels.cu"]) for module in asked],
+    ext_modules=[
+        CUDAExtension(module, ["kernels.cu"], extra_compile_args=[cpu_arch()] if lazy else [])
+        for module in asked
+    ],
     cmdclass={"build_ext": BuildExtension},
 )
