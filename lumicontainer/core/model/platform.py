@@ -151,7 +151,7 @@ class CacheFolder(NamedTuple):
     name: AnyVariable
     """The name of the variable."""
     folder: Annotated[str, validators.folder]
-    """The folder that it is set to."""
+    """The folder, or the file, that it is set to."""
     storage: Annotated[str, readers.choice(STORAGE)]
     """What the folder lies in: the node's own memory or disk, for a step (`node`) or all steps of
     a job (`job`), the user's folder on the project's /scratch, or `~/.cache` (`home`)."""

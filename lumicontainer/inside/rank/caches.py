@@ -30,6 +30,7 @@ NAMES = 8  # names to try if other users have taken them
 FOLLOWS = {
     "HF_HOME": ("XDG_CACHE_HOME",),
     "HF_HUB_CACHE": ("HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"),
+    "HF_TOKEN_PATH": ("HF_HOME", "XDG_CACHE_HOME"),
     "TORCH_HOME": ("XDG_CACHE_HOME",),
     "TRITON_CACHE_DIR": ("TRITON_HOME",),
     "VLLM_CACHE_ROOT": ("XDG_CACHE_HOME",),

@@ -14,6 +14,7 @@ from lumicontainer.inside.rank.context import Context, Options
 
 from .. import seen
 from ..conftest import Env
+from .conftest import World
 
 TABLE = [
     {"name": "MIOPEN_USER_DB_PATH", "folder": "miopen", "storage": "node", "reason": "SQLite"},
@@ -21,7 +22,7 @@ TABLE = [
     {"name": "TMPDIR", "folder": "tmp", "storage": "node", "reason": "others are in /tmp"},
     {"name": "MIOPEN_CUSTOM_CACHE_DIR", "folder": "miopen", "storage": "job"},
     {"name": "HF_HUB_CACHE", "folder": "huggingface/hub", "storage": "scratch", "reason": "quota"},
-    {"name": "HF_HOME", "folder": "huggingface", "storage": "home"},
+    {"name": "HF_TOKEN_PATH", "folder": "huggingface/token", "storage": "home"},
 ]
 OWN = f"lumi-{os.geteuid()}"
 TASK = seen.srun(2)
@@ -91,12 +92,26 @@ def test_the_steps_of_a_job_share_a_folder_unless_each_removes_its_own(root: Pat
     assert removed.value == f"{root}/tmp/{OWN}-1.0-once/miopen"
 
 
-def test_the_token_stays_in_the_home_folder_unless_the_user_moves_it(root: Path) -> None:
+@pytest.mark.parametrize("above", ["HF_HOME", "XDG_CACHE_HOME"])
+def test_the_token_stays_in_the_home_folder_unless_the_user_moves_it(
+    root: Path, above: str
+) -> None:
     env = {**TASK, "HOME": "/users/me"}
-    assert decided(context(root, env))["HF_HOME"].value == "/users/me/.cache/huggingface"
-    moved = decided(context(root, {**env, "XDG_CACHE_HOME": "/scratch/mine"}))["HF_HOME"]
+    assert (
+        decided(context(root, env))["HF_TOKEN_PATH"].value == "/users/me/.cache/huggingface/token"
+    )
+    moved = decided(context(root, {**env, above: "/scratch/mine"}))["HF_TOKEN_PATH"]
     assert (moved.value, moved.origin) == (None, USER)
-    assert decided(context(root, {}))["HF_HOME"].value is None
+    assert decided(context(root, {}))["HF_TOKEN_PATH"].value is None
+
+
+def test_on_lumi_g_only_the_token_of_hugging_face_stays_in_the_home_folder(lumi: World) -> None:
+    (lumi.root / "scratch/project_1").mkdir(parents=True)
+    home = {"HOME": "/users/ada", "USER": "ada"}
+    found = lumi.settings({**TASK, **home, "SLURM_JOB_ACCOUNT": "project_1"})
+    # Of HF_HOME, libraries derive the folders of models, data sets, their code and assets.
+    assert found["HF_HOME"].value == f"{lumi.root}/scratch/project_1/ada/huggingface"
+    assert found["HF_TOKEN_PATH"].value == "/users/ada/.cache/huggingface/token"
 
 
 def test_the_folders_are_made_for_the_user_alone_whatever_the_umask(root: Path) -> None:
