@@ -20,7 +20,7 @@ from ..environment import DEFAULT, USER, Setting
 from ..errors import UNFIT, LaunchError
 from ..node.hardware import Node
 from ..node.private_folder import is_private, open_private
-from . import cache_removal
+from . import batons, cache_removal
 from .context import Context
 
 _RECORDER = "flight-recorder"
@@ -69,7 +69,7 @@ def settings(context: Context) -> Iterator[Setting]:
         if name in OF_EACH_RANK:
             folder = f"{folder}-{context.number('LOCAL_RANK') or 0}"
         if place in _ON_NODE:
-            context.caches.setdefault(home, []).append(folder)
+            context.caches.setdefault(home, {})[name] = folder
         origin = context.platform.get("name", DEFAULT)
         yield Setting(
             name, folder, origin=origin, why="; ".join(filter(None, (row.get("reason"), why)))
@@ -104,8 +104,10 @@ def make(context: Context) -> None:
                 cache_removal.hold(home)
             else:
                 os.close(open_private(home))
-            for folder in folders:
+            for name, folder in folders.items():
                 os.makedirs(folder, 0o700, exist_ok=True)
+                if name == batons.FOLDER:
+                    batons.hold(folder)
     except OSError as error:
         what, where = f"cannot create a folder for caches: {error.strerror}", error.filename or home
         why = "it holds the compiled code and the temporary files of this node's ranks"
