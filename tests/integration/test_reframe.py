@@ -100,6 +100,12 @@ def test_where_lumicontainer_binds_fails_the_image_is_not_run(prove: Prove, tmp_
     assert "lumi-verify has not written" in cases["all"]["fail_reason"]
 
 
+def test_for_a_platform_with_gpus_a_check_that_sees_none_fails(prove: Prove) -> None:
+    code, cases = prove(platform="lumi-g")
+    assert code == 1
+    assert "proof/gpu: the kernel's driver shows no GPU" in cases["all"]["fail_reason"]
+
+
 def test_on_slurm_ranks_meet_and_mpi_has_a_step_of_its_own(
     prove: Prove, cluster: Env, tmp_path: Path
 ) -> None:
