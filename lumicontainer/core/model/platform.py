@@ -135,7 +135,8 @@ class Discouraged(NamedTuple):
     hint: Line
     """What to do instead."""
     values: tuple[Line, ...] = ()
-    """The values that do harm, with `*` for any text. Without it and `allowed_values`, all do."""
+    """The values that do harm, with `*` for any text and `[!x]` for any character but `x`. Without
+    it and `allowed_values`, all do."""
     allowed_values: tuple[Line, ...] = ()
     """The values that do no harm, in place of `values`."""
     when: When = {}

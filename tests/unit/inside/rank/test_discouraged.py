@@ -24,10 +24,18 @@ def test_a_value_that_hangs_with_the_image_s_rocm_is_obeyed_with_a_warning(lumi:
     assert hint == "   hint: unset NCCL_NET_GDR_LEVEL"
 
 
+@pytest.mark.parametrize("value", ["SYS", "3", "4", "5"])
+def test_a_number_is_the_level_that_it_stands_for(lumi: World, value: str) -> None:
+    lumi.write("opt/rocm/.info/version", "7.0.2")
+    (warned,) = lumi.decide({**GDR, "NCCL_NET_GDR_LEVEL": value}).warnings
+    assert warned.startswith(f"NCCL_NET_GDR_LEVEL={value} is kept")
+
+
 @pytest.mark.parametrize(
     ("version", "env"),
     [
         ("6.4.4-129", GDR),
+        ("7.0.2", {**GDR, "NCCL_NET_GDR_LEVEL": "2"}),
         ("7.0.2", {**GDR, "NCCL_NET_GDR_LEVEL": "LOC"}),
         ("7.0.2", {**GDR, "NCCL_NET_GDR_LEVEL": ""}),
         pytest.param("6.0.3", seen.srun(0), id="set by lumi-entry itself"),
@@ -46,6 +54,15 @@ def test_what_does_no_harm_here_gets_no_warning(lumi: World, version: str, env: 
         ("NCCL_P2P_DISABLE", "0", False),
         ("NCCL_SOCKET_IFNAME", "nmn0", True),
         ("NCCL_SOCKET_IFNAME", "hsn0,hsn1", False),
+        ("NCCL_SOCKET_IFNAME", "=hsn0,hsn1,hsn2,hsn3", False),
+        ("NCCL_SOCKET_IFNAME", "hsn0,hsn1,nmn0", True),
+        ("NCCL_SOCKET_IFNAME", "=hsn0,nmn0", True),
+        ("NCCL_SOCKET_IFNAME", "eth0,nmn0", True),
+        ("NCCL_SOCKET_IFNAME", "nmn0,hsn0", True),
+        ("NCCL_SOCKET_IFNAME", "^hsn", True),
+        ("NCCL_SOCKET_IFNAME", "^=hsn0", True),
+        ("NCCL_SOCKET_IFNAME", "^lo,hsn0", True),
+        ("NCCL_SOCKET_IFNAME", "^lo,nmn0", False),
         ("NCCL_NET", "Socket", True),
         ("NCCL_NET", "AWS Libfabric", False),
         ("MIOPEN_USER_DB_PATH", "/scratch/project_1/db", True),
