@@ -7,6 +7,7 @@ reported as such, and is not a failure. Each check is one function in ``CHECKS``
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 import re
@@ -28,6 +29,7 @@ GIB = 1 << 30
 LEAST_FREE = GIB  # free bytes that caches and temporary files of ranks need on the node
 SECONDS = 20  # with a broken driver or network, plugins and tools never end
 SKEW = 5  # permitted seconds from the clock of Slurm's controller, which has whole seconds
+IN_MEMORY = ("tmp", "dev/shm")  # folders of the node whose files may lie in its memory
 TOOLS = (("rocm-smi", ()), ("amd-smi", ("monitor",)))
 
 
@@ -213,12 +215,28 @@ def memory(context: Context) -> str:
     least, share = total // 10, "a tenth of all"
     if granted:
         least, share = min(granted, total) * 9 // 10, f"nine tenths of {source}"
-    if available < least:
+    own, where = _in_own_files(context) if available < least else (0, "")
+    but = f"; your files in {where} occupy {own / GIB:.1f} GiB" if own else ""
+    if available + own < least:
         raise FailedError(
             f"{available / GIB:.1f} GiB of {total / GIB:.1f} are available, less than "
-            f"{least / GIB:.1f} ({share})"
+            f"{least / GIB:.1f} ({share}){but}"
         )
-    return f"{available / GIB:.0f} of {total / GIB:.0f} GiB available"
+    return f"{available / GIB:.0f} of {total / GIB:.0f} GiB available{but}"
+
+
+def _in_own_files(context: Context) -> tuple[int, str]:
+    """Return the bytes of this user's files that lie in memory, and their folders."""
+    # The job's cgroup knows more, but SingularityCE with setuid mounts a /sys without cgroups.
+    folders = [os.path.join(context.node.root, name) for name in IN_MEMORY]
+    folders = [each for each in folders if caches.file_system(each, context.node) == "tmpfs"]
+    found = 0
+    for path, _, names in itertools.chain.from_iterable(map(os.walk, folders)):
+        for name in names:
+            with contextlib.suppress(OSError):  # files may be removed meanwhile
+                status = os.lstat(os.path.join(path, name))
+                found += status.st_blocks * 512 if status.st_uid == os.geteuid() else 0
+    return found, " and ".join(folders)
 
 
 def _granted(env: Any) -> tuple[int, str]:

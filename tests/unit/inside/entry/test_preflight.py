@@ -159,6 +159,29 @@ def test_granted_memory_has_to_be_there(root: Path, env: Env, enough: int, too_l
 
 
 @pytest.mark.parametrize(
+    ("folder", "kind", "holds"),
+    [("tmp", "tmpfs", True), ("dev/shm", "tmpfs", True), ("tmp", "ext4", False)],
+)
+def test_memory_that_files_of_the_user_occupy_is_not_missing(
+    root: Path, folder: str, kind: str, holds: bool
+) -> None:
+    where = root / folder
+    (where / "data/set").mkdir(parents=True)
+    (where / "data/set/part").write_bytes(os.urandom(2 << 20))
+    (root / "proc/self").mkdir()
+    (root / "proc/self/mountinfo").write_text(f"2 1 0:9 / {where} rw - {kind} tmpfs rw\n")
+    rows = {"MemTotal": 16, "MemAvailable": 8}
+    text = "".join(f"{name}: {mib << 10} kB\n" for name, mib in rows.items())
+    (root / "proc/meminfo").write_text(text)
+    found = context(root, {"SLURM_MEM_PER_NODE": "10"})
+    if holds:
+        assert preflight.memory(found).endswith(f"; your files in {where} occupy 0.0 GiB")
+    else:
+        with pytest.raises(preflight.FailedError, match="are available, less than"):
+            preflight.memory(found)
+
+
+@pytest.mark.parametrize(
     ("moment", "seconds", "reason"),
     [("START", 100, "before the job's start"), ("END", -100, "after the job's end")],
 )
