@@ -1,14 +1,15 @@
 """Run the command line: dispatch to the verbs, and turn errors into exit codes."""
 
-import errno
+import argparse
 import os
 import sys
 from collections.abc import Sequence
 
 from lumicontainer import __version__, errors
 from lumicontainer.commands.parser import VERBS, make_parser, verb_module
-from lumicontainer.errors import INPUT_WRONG, LumicontainerError, Problem, did_you_mean
+from lumicontainer.errors import HostError, InputError, LumicontainerError, Problem, did_you_mean
 from lumicontainer.system import interruption
+from lumicontainer.system.os_errors import refused
 from lumicontainer.system.terminal import masking, output
 
 
@@ -19,28 +20,46 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     sys.stdout, sys.stderr = output.lasting(sys.stdout), output.lasting(sys.stderr)
     masking.hide_urls([*os.environ.values(), *words])
-    verb = next((word for word in words if not word.startswith("-")), "")
-    if verb and verb not in VERBS:
-        output.report(Problem(f"unknown command '{verb}'", hint=did_you_mean(verb, VERBS)))
-        return INPUT_WRONG
-    # --help before a verb is the help of all verbs.
-    every = not verb or {"-h", "--help"} & set(words[: words.index(verb)])
-    arguments, rest = make_parser([] if every else [verb]).parse_known_args(words)
-    if rest:
-        hint = f"lumicontainer {verb} --help"
-        output.report(Problem(f"unrecognized arguments: {' '.join(rest)}", hint=hint))
-        return INPUT_WRONG
-    output.set_talk(getattr(arguments, "talk", output.NORMAL))
-    interruption.handle_signals()
     try:
-        if hasattr(arguments, "recipe"):
-            verb_module("context").find_recipe(arguments)
-        code = int(verb_module(verb).run(arguments))
+        code = _dispatch(words)
         # An error while Python flushes at exit has no handler.
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - reported as a bug
         return _report(error)
     return code
+
+
+def _dispatch(words: Sequence[str]) -> int:
+    verb = next((word for word in words if not word.startswith("-")), "")
+    if verb and verb not in VERBS:
+        raise InputError(Problem(f"unknown command '{verb}'", hint=did_you_mean(verb, VERBS)))
+    # --help before a verb is the help of all verbs.
+    every = not verb or {"-h", "--help"} & set(words[: words.index(verb)])
+    try:
+        arguments, rest = make_parser([] if every else [verb]).parse_known_args(words)
+        if rest:
+            hint = f"lumicontainer {verb} --help"
+            raise InputError(Problem(f"unrecognized arguments: {' '.join(rest)}", hint=hint))
+        return _run(arguments)
+    except SystemExit as end:  # Argparse ends with its help, and at wrong options.
+        return int(end.code or errors.OK)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    output.set_talk(getattr(arguments, "talk", output.NORMAL))
+    interruption.handle_signals()
+    _require_current_folder()
+    if hasattr(arguments, "recipe"):
+        verb_module("context").find_recipe(arguments)
+    return int(verb_module(arguments.verb).run(arguments))
+
+
+def _require_current_folder() -> None:
+    try:
+        os.getcwd()  # noqa: PTH109 - nothing is made of it
+    except FileNotFoundError as error:
+        hint = "cd to a folder that exists"
+        raise HostError(Problem("the current folder does not exist", hint=hint)) from error
 
 
 def _use_utf8() -> None:
@@ -63,10 +82,8 @@ def _report(error: BaseException) -> int:
         return errors.INTERRUPTED
     if isinstance(error, OSError):
         _drop_output()
-        problem = Problem(error.strerror or str(error), str(error.filename or ""))
-        sys.stderr.write(f"{problem}\n")
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        return errors.NO_SPACE if full else errors.HOST_UNFIT
+        what = "cannot read or write this path" if error.filename else "cannot finish the command"
+        return _report(refused(error, what, str(error.filename or "")))
     if os.environ.get("LUMICONTAINER_DEBUG"):
         raise error
     sys.stderr.write(

@@ -19,6 +19,8 @@ from lumicontainer.commands.show import DOCUMENTS
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.errors import Problems
 
+from ..conftest import ROOT
+from ..programs import run
 from .conftest import Ask, Hello, Run, refused, succeeded
 from .test_cache import make_image
 
@@ -251,14 +253,22 @@ def test_doctor_reports_what_is_missing_with_a_hint(lumicontainer: Run, tmp_path
     assert "LUMICONTAINER_TMPDIR" in done.stdout
 
 
+FULL = (
+    "error: cannot read or write this path\n  where: /dev/stdout\n"
+    "    why: No space left on device\n   hint: free some space\n"
+)
 BAD = "--profile rocm-7.0.2 --set mpich.provider=host --set mpich.version=4.3.2"
 
 
 @pytest.mark.parametrize(
     ("words", "code", "error"),
     [
-        ("list >/dev/full", 8, "error: No space left on device\n"),
-        ("completion bash >/dev/full", 8, "error: No space left on device\n"),
+        ("list >/dev/full", 8, FULL),
+        ("completion bash >/dev/full", 8, FULL),
+        ("--help >/dev/full", 8, FULL),
+        ("--version >/dev/full", 8, FULL),
+        ("help build >/dev/full", 8, FULL),
+        ("build --help | true", 0, ""),
         ("list >&-", 0, ""),
         ("show nothing 2>&-", 2, ""),
         ("list | true", 0, ""),
@@ -282,6 +292,27 @@ def test_a_lost_file_server_is_reported(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(sys, "stderr", printed := io.StringIO())
     assert cli.main(["list"]) == 3
     assert "/appl/lumi" in printed.getvalue()
+
+
+@pytest.mark.parametrize("words", ["list", "doctor", "init x", "check pytorch"])
+def test_a_current_folder_that_was_removed_is_named(tmp_path: Path, words: str) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    command = f"rmdir {folder} && exec {sys.executable} -m lumicontainer {words}"
+    done = run(["bash", "-c", command], cwd=folder, env={"PYTHONPATH": str(ROOT)})
+    assert (done.returncode, done.stderr) == (
+        3,
+        "error: the current folder does not exist\n   hint: cd to a folder that exists\n",
+    )
+
+
+def test_what_the_system_refuses_has_its_path_and_a_hint(lumicontainer: Run) -> None:
+    done = lumicontainer("init", "x", "/proc/self/net/x")
+    says = (
+        "error: cannot read or write this path\n  where: /proc/self/net/x\n",
+        "   hint: create what is missing, or name another path\n",
+    )
+    refused(done, *says, code=3)
 
 
 def test_show_of_a_name_of_two_kinds_says_how_to_print_the_other(lumicontainer: Run) -> None:

@@ -112,6 +112,20 @@ def test_a_folder_for_results_without_locks_is_refused_and_stays_clean(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("number", "hint"),
+    [
+        (errno.EACCES, "let your account read and write there"),
+        (errno.ENOENT, "create what is missing"),
+        (errno.ENOTDIR, "a part of the path is a file"),
+        (errno.EROFS, "a file system that can be written"),
+    ],
+)
+def test_a_refusal_has_a_general_hint_if_the_caller_has_none(number: int, hint: str) -> None:
+    (problem,) = refused(OSError(number, os.strerror(number), "/at"), "cannot write").problems
+    assert hint in problem.hint
+
+
 def test_a_cache_on_a_file_system_that_is_read_only_is_refused_by_name(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     Cache(cache).open()

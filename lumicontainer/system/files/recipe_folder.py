@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from lumicontainer.errors import InputError, Problem, Problems
 from lumicontainer.system.files.regular import kind, open_no_link
+from lumicontainer.system.os_errors import general_hint
 
 MAX_FILE_BYTES = 1 << 20
 MAX_DEPTH = 20
@@ -129,8 +130,8 @@ def _reading(path: Path, kind: str = "file") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        why = error.strerror or str(error)
-        raise InputError(Problem(f"cannot read the {kind}", display(path), why)) from error
+        why, hint = error.strerror or str(error), general_hint(error.errno)
+        raise InputError(Problem(f"cannot read the {kind}", display(path), why, hint)) from error
 
 
 def _state(folder: int, name: str, path: Path) -> os.stat_result:

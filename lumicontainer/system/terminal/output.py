@@ -89,6 +89,7 @@ class _Lasting(io.FileIO):
         except OSError as error:
             # BrokenPipeError also covers ESHUTDOWN, a lost file server.
             if error.errno != errno.EPIPE:
+                error.filename = "/dev/stderr" if self.fileno() == 2 else "/dev/stdout"
                 raise
             return memoryview(data).nbytes
 
