@@ -18,7 +18,8 @@ from lumicontainer.host.recipes import find_platform
 from lumicontainer.host.site import DEBIAN_KEYRING, debian_mirror
 from lumicontainer.system import process, units, user_namespaces
 from lumicontainer.system.files.temporary import temporary_root
-from lumicontainer.system.files.user_cache import cache_root
+from lumicontainer.system.files.user_cache import cache_root, require_usable
+from lumicontainer.system.os_errors import refused
 
 
 class HostFinding(NamedTuple):
@@ -56,8 +57,10 @@ def _finding(what: str, state: str, look: Callable[[], str]) -> HostFinding:
         return HostFinding(what, state, look())
     except LumicontainerError as error:
         problem = error.problems[0]
-        seen = ": ".join(filter(None, (problem.what, problem.why)))
-        return HostFinding(what, "missing", seen, problem.hint)
+    except OSError as error:
+        problem = refused(error, "cannot read or write this path").problems[0]
+    seen = ": ".join(filter(None, (problem.what, problem.where, problem.why)))
+    return HostFinding(what, "missing", seen, problem.hint)
 
 
 def _missing(what: str, hint: str) -> HostError:
@@ -96,6 +99,7 @@ def _rights() -> str:
 
 def _cache() -> str:
     store = Cache(cache_root())
+    require_usable(store.root)
     entries = list(store.entries())
     size = sum(entry.size for entry in entries)
     return f"{units.size(size)} of {units.size(size_limit(store, entries))} in {store.root}"

@@ -37,7 +37,7 @@ def own_ids() -> tuple[Ids, Ids]:
         return users, groups
     missing = [name for name, ids in (("subuid", users), ("subgid", groups)) if ids is None]
     options = " ".join(f"--add-{name}s 100000-165535" for name in missing)
-    files = " and ".join(f"/etc/{name}" for name in missing)
+    files = " or ".join(f"/etc/{name}" for name in missing)
     why = f"{files} has no range of subordinate ids for you; LUMI has no user namespaces"
     hint = (
         f"sudo usermod {options} {user_name(os.getuid())} (make engine does it), or build "

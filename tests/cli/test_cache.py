@@ -127,6 +127,20 @@ def test_verify_finds_nothing_in_a_whole_cache(lumicontainer: Run, store: cache.
     assert [time.time() - entry.used > 4000 for entry in store.entries()] == [True]
 
 
+@pytest.mark.parametrize("cache_of", ["a file", "/dev/null"])
+@pytest.mark.parametrize("action", ["list", "verify", "prune"])
+def test_a_cache_that_is_not_a_folder_is_refused(
+    lumicontainer: Run, place: Path, monkeypatch: pytest.MonkeyPatch, action: str, cache_of: str
+) -> None:
+    place.touch(mode=0o700)
+    named = str(place) if cache_of == "a file" else cache_of
+    monkeypatch.setenv("LUMICONTAINER_CACHE", named)
+    done = lumicontainer("cache", action)
+    hint = "name another place with LUMICONTAINER_CACHE"
+    error = f"error: the cache is not a folder\n  where: {named}\n   hint: {hint}\n"
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", error)
+
+
 def test_verify_moves_damage_aside(lumicontainer: Run, ask: Ask, store: cache.Cache) -> None:
     layer(store, "whole")
     broken, nameless = layer(store, "broken"), layer(store, "nameless")

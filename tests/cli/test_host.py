@@ -10,7 +10,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from ..conftest import HELLO, ROOT, Write
-from ..namespaces import prepared
+from ..namespaces import ordinary, prepared
 from ..programs import run
 from .conftest import refused
 
@@ -63,6 +63,18 @@ def test_without_a_home_the_user_names_a_place_and_gets_no_folder_tilde(write: W
     refused(built, "cannot find a place for the cache", hint, code=3)
     assert "LUMICONTAINER_CACHE" in run_in(nameless, *PROGRAM, "doctor").stdout
     assert not (folder / "~").exists()
+
+
+def test_the_doctor_reports_a_folder_that_the_user_cannot_enter(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    prefix = [*ordinary(), "env", f"LUMICONTAINER_SHARED_CACHE={closed}/shared"]
+    done = run_in(prefix, *PROGRAM, "doctor", cache=f"{closed}/cache")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert f"✗ cache: cannot write to the cache: {closed}/cache: Permission denied" in done.stdout
+    assert "hint: name another place with LUMICONTAINER_CACHE" in done.stdout
+    seen = f"cannot read or write this path: {closed}/shared: Permission denied"
+    assert f"✗ shared cache: {seen}\n    hint: let your account read" in done.stdout
 
 
 def test_where_no_user_namespace_can_be_made_the_hint_is_the_doctors(write: Write) -> None:

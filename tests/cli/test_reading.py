@@ -253,6 +253,26 @@ def test_doctor_reports_what_is_missing_with_a_hint(lumicontainer: Run, tmp_path
     assert "LUMICONTAINER_TMPDIR" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("place", "seen"),
+    [
+        ("file", "the cache is not a folder"),
+        ("open", "the cache is not private"),
+        ("/proc/nosuch/cache", "cannot write to the cache"),
+    ],
+)
+def test_doctor_reports_a_cache_that_no_build_can_use(
+    lumicontainer: Run, tmp_path: Path, place: str, seen: str
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "open").mkdir()
+    done = lumicontainer("doctor", env={"LUMICONTAINER_CACHE": str(tmp_path / place)})
+    assert done.returncode == 1
+    assert f"✗ cache: {seen}: {tmp_path / place}" in done.stdout
+    assert "name another place with LUMICONTAINER_CACHE" in done.stdout
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["empty", "file", "open"]
+
+
 FULL = (
     "error: cannot read or write this path\n  where: /dev/stdout\n"
     "    why: No space left on device\n   hint: free some space\n"

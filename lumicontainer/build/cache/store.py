@@ -22,7 +22,6 @@ import errno
 import hashlib
 import json
 import os
-import shlex
 import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -32,11 +31,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from lumicontainer.build.cache import drafts, written
-from lumicontainer.errors import HostError, Problem
-from lumicontainer.inside.node.private_folder import is_private
 from lumicontainer.system import flock
 from lumicontainer.system.files.trust import make_private_folders
-from lumicontainer.system.files.user_cache import require_own
+from lumicontainer.system.files.user_cache import require_private, unwritable
 from lumicontainer.system.files.write import sync
 from lumicontainer.system.os_errors import refused
 
@@ -44,7 +41,6 @@ LISTING = "listing"
 """The list of a layer's files in a draft: derived from the layer, so not part of the object."""
 LAYER, INDEX, ENTRY, SUMS = "layer.squashfs", "files.json", "entry.json", "sums"
 UNREADABLE = "repeat the command; if it fails again, remove this folder: a build makes it again"
-_ELSEWHERE = "name another place with LUMICONTAINER_CACHE"
 
 
 @dataclass(frozen=True)
@@ -114,18 +110,13 @@ class Cache:
         try:
             make_private_folders(self.root)
             # Another user may have created the folder meanwhile.
-            require_own(self.root)
-            if not is_private(self.root.lstat()):
-                why = "it is not a folder of yours with mode 0700"
-                private = f"chmod 700 {shlex.quote(str(self.root))}, or " * self.root.is_dir()
-                hint = private + _ELSEWHERE
-                raise HostError(Problem("the cache is not private", str(self.root), why, hint))
+            require_private(self.root)
             for name in ("objects", "listings", "held", "images", "bad", "locks"):
                 (self.root / name).mkdir(exist_ok=True, mode=0o700)
             if not os.access(self.root / "locks", os.W_OK):
                 raise OSError(errno.EROFS, os.strerror(errno.EROFS))
         except OSError as error:
-            raise refused(error, "cannot write to the cache", str(self.root), _ELSEWHERE) from error
+            raise unwritable(self.root, error) from error
         return self
 
     def folder(self, name: str) -> Path:

@@ -93,7 +93,8 @@ def _owner(info: os.stat_result) -> str:
 
 
 def _change(place: Path, info: os.stat_result) -> str:
-    if not _writers(info):
+    # A change of a device would harm other programs.
+    if not _writers(info) or not (stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode)):
         return ""
     mode = "+t" if stat.S_ISDIR(info.st_mode) else "go-w"
     return f"chmod {mode} {shlex.quote(str(place))}, or "
