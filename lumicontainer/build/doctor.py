@@ -15,7 +15,7 @@ from lumicontainer.core.catalog import open_catalog
 from lumicontainer.engines import ENGINES
 from lumicontainer.errors import HostError, LumicontainerError, Problem
 from lumicontainer.host.recipes import find_platform
-from lumicontainer.host.site import DEBIAN_KEYRING, debian_mirror
+from lumicontainer.host.site import DEBIAN_KEYRING, find_mirror, require_mirror
 from lumicontainer.system import process, units, user_namespaces
 from lumicontainer.system.files.temporary import temporary_root
 from lumicontainer.system.files.user_cache import cache_root, require_usable
@@ -150,9 +150,9 @@ def _disk_space() -> str:
 
 
 def _mirror() -> str:
-    if not debian_mirror("bookworm"):
-        raise _missing("apt's sources name none", "set LUMICONTAINER_MIRROR=URL")
-    return "found in this host's configuration"
+    mirror, source = find_mirror("bookworm")
+    require_mirror(mirror)
+    return f"named by {source}"
 
 
 def _keyring() -> str:

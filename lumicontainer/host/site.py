@@ -136,16 +136,25 @@ def _local_folders(values: Iterable[str]) -> Iterable[Path]:
 
 
 def debian_mirror(release: str) -> str:
-    """Return the mirror for debootstrap; empty if none is known.
+    """Return the mirror for debootstrap; empty if none is known."""
+    return find_mirror(release)[0]
+
+
+def find_mirror(release: str) -> tuple[str, str]:
+    """Return the mirror for debootstrap, empty if none is known, and what names it.
 
     LUMICONTAINER_MIRROR comes first, then the sources of a Debian host, then debootstrap's default.
     """
-    named = os.environ.get("LUMICONTAINER_MIRROR", "")
-    return named or _apt_mirror(release) or debootstrap_mirror(release)
+    if named := os.environ.get("LUMICONTAINER_MIRROR", ""):
+        return named, "LUMICONTAINER_MIRROR"
+    if named := _apt_mirror(release):
+        return named, "apt's sources"
+    return debootstrap_mirror(release), "debootstrap"
 
 
 _SCHEMES = ("http", "https", "file")
 """Those of debootstrap. Debian's cloud images use mirror+file: of apt."""
+_URL = re.compile(r"https?://|file:/")
 # Without the downloaded lists apt answers in 20 ms; with them it reads them for 500 ms.
 _PACKAGE_LISTS = (
     *("apt-get", "indextargets", "-o", "APT::Get::IndexTargets::ReleaseInfo=false"),
@@ -186,9 +195,10 @@ def debootstrap_mirror(release: str) -> str:
 
 
 def require_mirror(mirror: str) -> str:
-    """Return ``mirror``; raise ``HostError`` if it is empty, or does not fit a line."""
-    if not fits_a_line(mirror):
-        what, hint = "invalid URL of a mirror of Debian", "write LUMICONTAINER_MIRROR=URL"
+    """Return ``mirror``; raise ``HostError`` if it is empty, or not a URL on one line."""
+    if mirror and not (_URL.match(mirror) and fits_a_line(mirror)):
+        what = "invalid URL of a mirror of Debian"
+        hint = "write LUMICONTAINER_MIRROR=URL, such as https://deb.debian.org/debian"
         raise HostError(Problem(what, ascii(mirror), hint=hint))
     if mirror:
         return mirror

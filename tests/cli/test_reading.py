@@ -254,6 +254,19 @@ def test_doctor_reports_what_is_missing_with_a_hint(lumicontainer: Run, tmp_path
 
 
 @pytest.mark.parametrize(
+    ("mirror", "row"),
+    [
+        ("https://debian.example/debian", "✓ Debian mirror: named by LUMICONTAINER_MIRROR\n"),
+        ("foo", "✗ Debian mirror: invalid URL of a mirror of Debian: 'foo'\n"),
+    ],
+)
+def test_doctor_names_the_source_of_debian_s_mirror(
+    lumicontainer: Run, mirror: str, row: str
+) -> None:
+    assert row in lumicontainer("doctor", env={"LUMICONTAINER_MIRROR": mirror}).stdout
+
+
+@pytest.mark.parametrize(
     ("place", "seen"),
     [
         ("file", "the cache is not a folder"),

@@ -152,10 +152,17 @@ def test_debian_s_archive_has_a_mirror_too(tmp_path: Path, monkeypatch: pytest.M
     assert tmp_path / "debian" in site.folders
 
 
-def test_a_mirror_of_debian_is_no_text_of_a_definition() -> None:
+@pytest.mark.parametrize(
+    "mirror", ["https://debian.example\n%setup\n touch pwned", "foo", "/srv/debian", "ftp://a.b/c"]
+)
+def test_a_mirror_of_debian_is_a_url_on_one_line(mirror: str) -> None:
     with pytest.raises(HostError, match="write LUMICONTAINER_MIRROR=URL"):
-        require_mirror("https://debian.example\n%setup\n touch pwned")
-    assert require_mirror("https://debian.example/a%20b") == "https://debian.example/a%20b"
+        require_mirror(mirror)
+
+
+@pytest.mark.parametrize("mirror", ["https://debian.example/a%20b", "file:///srv/debian"])
+def test_a_good_url_of_a_mirror_of_debian_is_kept(mirror: str) -> None:
+    assert require_mirror(mirror) == mirror
 
 
 def test_a_step_knows_the_mirrors_and_sees_their_folders(tmp_path: Path) -> None:
