@@ -18,6 +18,7 @@ from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
 from lumicontainer.jobs import slurm
 from lumicontainer.jobs.builds import CompileJobs, Invocation
 from lumicontainer.jobs.follow import Asked
+from lumicontainer.system import units
 from lumicontainer.system.terminal.output import line, print_json, print_table, say, write_document
 from lumicontainer.system.terminal.progress import Progress
 
@@ -220,4 +221,4 @@ def _rows(plan: Plan) -> Iterator[tuple[str, str, str]]:
     yield "base", plan.base_key, base if pinned else f"{base}  not pinned"
     for step in plan.steps:
         marks = len(open_inputs.get(step.name, ()))
-        yield step.name, step.key, f"{marks} inputs not pinned" if marks else ""
+        yield step.name, step.key, f"{units.count(marks, 'input')} not pinned" if marks else ""
