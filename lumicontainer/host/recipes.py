@@ -1,5 +1,6 @@
 """Find what a user names: a recipe by its name or its file, its lock, and the platform."""
 
+import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.core.resolve.resolve import resolve as decide
 from lumicontainer.errors import InputError, LockError, Problem, Problems, did_you_mean
 from lumicontainer.host.machine import platform_here
-from lumicontainer.system.files.recipe_folder import display, read_text
+from lumicontainer.system.files.recipe_folder import display, read_bytes, read_text
 from lumicontainer.system.files.write import write_whole
 from lumicontainer.system.terminal.output import report
 
@@ -75,6 +76,8 @@ def _check_file(path: Path) -> None:
         hint = f"did you mean '{other}'?" if other.is_file() else f"rename it to {other.name}"
         raise InputError(Problem(f"the name of recipe '{path}' must end in {SUFFIX}", hint=hint))
     if not path.is_file():
+        if os.path.lexists(path):
+            read_bytes(path.parent, path.name)  # It says what is there.
         near = did_you_mean(str(path), map(str, path.parent.glob(f"*{SUFFIX}")))
         hint = near or "lumicontainer init NAME writes a recipe to start from"
         raise InputError(Problem(f"recipe file '{path}' not found", hint=hint))
@@ -111,7 +114,7 @@ def _locked(resolved: Resolved, catalog: Catalog, word: str) -> Resolved:
     hint = f"lumicontainer lock {word} --platform {resolved.platform.name}{profile}"
     found = find_lock(resolved, catalog)
     if found is None:
-        where = f"locks/{file_name(resolved)}"
+        where = display(catalog.locks(resolved.recipe.name) / file_name(resolved))
         raise LockError(Problem("this image has no lock", where, hint=hint))
     path, lock = found
     if wrong := faults(lock, resolved):

@@ -1,5 +1,9 @@
 """A recipe is named by its file as well as by its name."""
 
+import os
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
 from ..conftest import HELLO, ROOT, Write
@@ -37,7 +41,24 @@ def test_a_file_of_the_shipped_recipes_is_the_shipped_recipe(ask: Ask) -> None:
 def test_the_hint_for_a_missing_lock_names_the_file_again(lumicontainer: Run, write: Write) -> None:
     folder = write(HELLO)
     done = lumicontainer("build", folder / "hello.yaml", "--locked", cwd=folder.parent)
-    refused(done, "lumicontainer lock own/hello.yaml --platform workstation", code=4)
+    where = "where: own/locks/hello.workstation.lock.yaml\n"
+    refused(done, where, "lumicontainer lock own/hello.yaml --platform workstation", code=4)
+
+
+@pytest.mark.parametrize(
+    ("other", "error"),
+    [
+        (os.mkfifo, "cannot read a pipe\n  where: own/other.yaml\n"),
+        (lambda path: path.symlink_to("gone"), "cannot read a symbolic link\n  where: own/other"),
+    ],
+    ids=["pipe", "dangling link"],
+)
+def test_what_is_no_file_is_not_called_missing(
+    lumicontainer: Run, write: Write, other: Callable[[Path], None], error: str
+) -> None:
+    folder = write(HELLO)
+    other(folder / "other.yaml")
+    refused(lumicontainer("check", "own/other.yaml", cwd=folder.parent), error)
 
 
 @pytest.mark.parametrize(
