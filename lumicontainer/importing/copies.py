@@ -10,7 +10,7 @@ from lumicontainer.core.model.requirements import is_file_of
 from lumicontainer.errors import InputError, Problems
 from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, Draft, FileLine
 from lumicontainer.importing.requirements import inner_name
-from lumicontainer.system.files.recipe_folder import files_below, read_bytes
+from lumicontainer.system.files.recipe_folder import NAME_INPUTS, files_below, read_bytes
 from lumicontainer.system.units import count
 
 FOLDER = "files"
@@ -75,7 +75,7 @@ class Copies:
     def _add_file(self, line: FileLine, name: str, target: str, mode: int) -> None:
         path = self.draft.folder / name
         try:
-            content = read_bytes(self.draft.folder, name)
+            content = read_bytes(self.draft.folder, name, large=NAME_INPUTS)
         except InputError as error:
             line.refuse(_reason(error))
             return

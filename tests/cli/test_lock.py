@@ -64,5 +64,5 @@ def test_a_lock_is_not_written_where_no_file_can_be(lumicontainer: Run, hello: H
 
 def test_a_lock_that_is_no_text_is_reported(lumicontainer: Run, hello: Hello) -> None:
     *_, folder = words = hello(PINNED)
-    (folder / NAME).write_bytes(b"\xff")
-    refused(lumicontainer("show", *words), "expected UTF-8 text")
+    (folder / NAME).write_bytes("recipe: hello\né: ".encode() + b"\xff")
+    refused(lumicontainer("show", *words), "expected UTF-8 text", f"{NAME}:2:4\n")

@@ -133,6 +133,18 @@ def test_what_is_no_plain_file_is_refused_without_waiting(
         recipe_folder.read_text(folder, name)
 
 
+def test_the_hint_for_a_large_file_of_a_layer_is_not_that_for_a_document(write: Write) -> None:
+    folder, problems = write(HELLO), Problems()
+    huge(folder / "layers/greet/data")
+    list(recipe_folder.files_below(folder, "layers/greet", problems))
+    assert [each.hint for each in problems.found] == [recipe_folder.NAME_INPUTS]
+    huge(folder / "hello.yaml")
+    done = ask(folder, "show", "hello")
+    assert done.returncode == 2
+    assert "a file of more than 1 MiB" in done.stderr
+    assert "sources" not in done.stderr
+
+
 def test_a_file_that_becomes_a_link_while_it_is_read_is_not_followed(
     write: Write, outside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

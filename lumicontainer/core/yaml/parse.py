@@ -108,12 +108,20 @@ def parse_yaml(text: str, file: str, problems: Problems) -> Node | None:
             problems.add("this is not YAML", place, why=why, hint=hint)
         return None
     except yaml.YAMLError as error:
-        why = str(error).splitlines()[0]
-        problems.add("this is not YAML", Place(file), why=why, hint="save the file as UTF-8 text")
+        _note_character(text, file, str(error).splitlines()[0], problems)
         return None
     except _RefusedError:
         return None
     return root if len(problems.found) == before else None
+
+
+def _note_character(text: str, file: str, why: str, problems: Problems) -> None:
+    # The error has a position too, in bytes or in characters as the parser counts.
+    found = yaml.reader.Reader.NON_PRINTABLE.search(text)
+    before = text[: found.start()] if found else ""
+    place = Place(file, before.count("\n") + 1, len(before.rpartition("\n")[2]) + 1)
+    hint = "remove the control character"
+    problems.add("this is not YAML", place, why=why, hint=hint)
 
 
 def _note_tab(text: str, place: Place, problems: Problems) -> bool:

@@ -12,13 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from lumicontainer.errors import InputError, Problem, Problems
+from lumicontainer.errors import InputError, Place, Problem, Problems
 from lumicontainer.system.files.regular import kind, open_no_link
 from lumicontainer.system.os_errors import general_hint
 
 MAX_FILE_BYTES = 1 << 20
 MAX_DEPTH = 20
 MAX_FILES = 5000
+NAME_INPUTS = "remove it; name large inputs under 'sources' of a layer"
+"""The hint for a large file of a layer."""
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
@@ -46,20 +48,22 @@ def read_text(root: Path, name: str) -> str:
     try:
         return read_bytes(root, name).decode("utf-8")
     except UnicodeDecodeError as error:
-        where, why = display(root / name), f"byte {error.start + 1}: {error.reason}"
-        problem = Problem("expected UTF-8 text", where, why, "save the file as UTF-8")
+        before = error.object[: error.start].decode()
+        line, column = before.count("\n") + 1, len(before.rpartition("\n")[2]) + 1
+        where, hint = str(Place(display(root / name), line, column)), "save the file as UTF-8"
+        problem = Problem("expected UTF-8 text", where, error.reason, hint)
         raise InputError(problem) from error
 
 
-def read_bytes(root: Path, name: str) -> bytes:
+def read_bytes(root: Path, name: str, *, large: str = "shorten it") -> bytes:
     """Return the file ``name`` below ``root``; raise ``InputError`` if it is not a regular file.
 
-    Only ``root`` itself may be a link.
+    Only ``root`` itself may be a link. ``large`` is the hint if the file is too large.
     """
     folders, file = PurePosixPath(name).parts[:-1], PurePosixPath(name).name
     with _opened(root, folders) as folder:
         _refuse(_state(folder, file, root / name), root / name)
-        return _content(folder, file, root / name)
+        return _content(folder, file, root / name, large)
 
 
 def files_below(root: Path, name: str, problems: Problems) -> Iterator[Found]:
@@ -92,7 +96,7 @@ def _walk(folder: int, path: Path, problems: Problems, within: str = "") -> Iter
                 continue
             _refuse(state, here)
             mode = 0o755 if state.st_mode & stat.S_IXUSR else 0o644
-            content = _content(folder, file, here)
+            content = _content(folder, file, here, NAME_INPUTS)
         except InputError as error:
             problems.found.extend(error.problems)
             continue
@@ -139,12 +143,12 @@ def _state(folder: int, name: str, path: Path) -> os.stat_result:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
 
 
-def _content(folder: int, name: str, path: Path) -> bytes:
+def _content(folder: int, name: str, path: Path, large: str) -> bytes:
     # The file may have been replaced, and it may grow.
     with _reading(path), open_no_link(name, folder) as file:
         content = file.read(MAX_FILE_BYTES + 1)
     if len(content) > MAX_FILE_BYTES:
-        raise _too_large(path)
+        raise _error(path, f"a file of more than {MAX_FILE_BYTES >> 20} MiB", hint=large)
     return content
 
 
@@ -158,19 +162,12 @@ def _refuse(state: os.stat_result, path: Path, *, folder: bool = False) -> None:
     if bool(found) != folder:
         wanted, got = ("folder", "file") if folder else ("file", "folder")
         raise InputError(Problem(f"expected a {wanted}, got a {got}", display(path)))
-    if not folder and state.st_size > MAX_FILE_BYTES:
-        raise _too_large(path)
 
 
 def link(path: Path) -> InputError:
     """Return the error for a symbolic link in a recipe folder."""
     why = "a link may lead out of the recipe folder"
     return _error(path, "a symbolic link", why=why, hint="copy its target in its place")
-
-
-def _too_large(path: Path) -> InputError:
-    what = f"a file of more than {MAX_FILE_BYTES >> 20} MiB"
-    return _error(path, what, hint="remove it; name large inputs under 'sources' of a layer")
 
 
 def _error(path: Path, what: str, *, why: str = "", hint: str = "") -> InputError:
