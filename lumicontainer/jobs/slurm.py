@@ -46,6 +46,8 @@ _UNFINISHED = re.compile(
 """States of jobs that are not over (https://slurm.schedmd.com/job_state_codes.html)."""
 _DEFAULTS = re.compile(r"(SQUEUE|SCANCEL|SINFO|SCONTROL)_.*|SBATCH_(ARRAY_INX|CLUSTERS|ERROR|WAIT)")
 """Variables with a user's defaults that hide a job from us, or make it another kind of job."""
+_AWAY = re.compile("configuration source|Unable to contact slurm|timed out|Zero Bytes")
+"""Errors of sbatch that come from the host, the network or the controller, not from the job."""
 _HINTS = (
     ("Time|Wall", f"set --time or SBATCH_TIMELIMIT to what the partition allows; {_LISTED}"),
     ("Partition|Node|Constraints", f"change --nodes or --partition; {_LISTED}"),
@@ -140,7 +142,10 @@ def wait_for_end(words: Sequence[str]) -> None:
 
 
 def refused(why: str) -> JobError:
-    """Return the error of a job that sbatch refuses."""
+    """Return the error of a job that sbatch refuses, or cannot send to Slurm."""
+    if _AWAY.search(why):
+        hint = "scontrol ping shows if this host reaches Slurm; use a login node of the cluster"
+        return JobError(Problem("cannot reach Slurm", "sbatch", why, hint))
     hint = _hint(why, f"{ASKS}; {_LISTED}")
     return JobError(Problem("Slurm refuses the job", "sbatch", why, hint))
 

@@ -46,6 +46,19 @@ def test_an_account_that_sbatch_refuses_gets_its_own_hint() -> None:
     assert "sinfo" in refused("Invalid partition name specified").problems[0].hint
 
 
+@pytest.mark.parametrize(
+    "why",
+    [
+        "sbatch: fatal: Could not establish a configuration source",
+        "allocation failure: Unable to contact slurm controller (connect failure)",
+    ],
+)
+def test_a_slurm_that_cannot_be_reached_refuses_no_job(why: str) -> None:
+    (problem,) = refused(why).problems
+    assert (problem.what, problem.why) == ("cannot reach Slurm", why)
+    assert "scontrol ping" in problem.hint
+
+
 @pytest.mark.parametrize("reason", ENDS)
 def test_a_reason_that_ends_by_itself_is_waited_for(reason: str) -> None:
     assert not JobState("PENDING", reason).never_starts
