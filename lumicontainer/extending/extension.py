@@ -1,6 +1,7 @@
 """Make an extension: resolve, install and pack what it adds to an image."""
 
 import hashlib
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,6 +69,12 @@ def head(output: Path) -> str:
 
 def check_output(output: Path, inputs: Sequence[Path]) -> None:
     """Raise ``InputError`` if an extension or its lock would replace another file."""
+    if output.is_dir():
+        what, hint = (
+            "cannot write the extension",
+            f"name a file: -o {shlex.quote(output.name)}.sqsh",
+        )
+        raise InputError(Problem(what, str(output), "it is a folder", hint))
     recorded = read_record(output).lock if output.exists() else ""
     lock, hint = lock_path(output), "name another output with -o, or move the file"
     try:

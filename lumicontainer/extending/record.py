@@ -56,6 +56,9 @@ def extension_key(inputs: Mapping[str, Any]) -> str:
 def read_record(path: Path) -> Record:
     """Return the record of an extension; raise ``InputError`` for another file."""
     hint = "lumicontainer extend writes such files"
+    if path.is_dir():
+        what = "expected the file of an extension, got a folder"
+        raise InputError(Problem(what, str(path), hint="name a file"))
     if not path.is_file():
         raise InputError(Problem("extension not found", str(path), hint=hint))
     try:

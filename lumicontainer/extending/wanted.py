@@ -156,6 +156,9 @@ def _of_line(line: PackageLine, files: Sequence[Path], problems: Problems) -> It
 
 def _of_code(folder: Path, problems: Problems) -> Iterator[PackageLine]:
     """Yield what installs the user's own code, and what its build needs."""
+    if not folder.is_dir():
+        problems.add("folder not found", str(folder), hint="correct --editable DIR")
+        return
     file = folder / "pyproject.toml"
     if not file.is_file() and not (folder / "setup.py").is_file():
         hint = "write a pyproject.toml; setuptools documents a minimal one"

@@ -14,7 +14,7 @@ from lumicontainer.extending.container import uv_cache, working_folder
 from lumicontainer.extending.extension import Order, lock_path
 from lumicontainer.extending.facts import Facts, Installed
 from lumicontainer.extending.install import parts, rows
-from lumicontainer.extending.record import NAME, Record
+from lumicontainer.extending.record import NAME, Record, read_record
 from lumicontainer.extending.resolution import _NO_WHEEL
 from lumicontainer.extending.wanted import Wanted, read_wanted
 
@@ -208,6 +208,11 @@ def test_what_is_wrong_in_toml_is_reported(tmp_path: Path, text: str, whats: lis
     assert sorted(found) == sorted((what, "file.toml") for what in whats)
 
 
+def test_a_folder_of_own_code_that_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"folder not found\n  where: {tmp_path}/none\n"):
+        read_wanted([], [], [tmp_path / "none"])
+
+
 def test_what_the_build_of_own_code_needs_is_a_list(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[build-system]\nrequires = 'hatchling'\n")
     with pytest.raises(InputError, match=r"expected a list 'build-system\.requires', got 'hatch"):
@@ -377,6 +382,13 @@ def test_a_lock_of_the_same_output_is_replaced(tmp_path: Path) -> None:
         extension.check_output(output, [])
     output.unlink()
     extension.check_output(output, [])
+
+
+def test_a_folder_is_no_place_for_an_extension_and_none_itself(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot write the extension\n.*\n.* it is a folder\n"):
+        extension.check_output(tmp_path, [])
+    with pytest.raises(InputError, match="expected the file of an extension, got a folder"):
+        read_record(tmp_path)
 
 
 @pytest.mark.parametrize("output", ["mine.sqsh", "a.b.sqsh"])
