@@ -4,6 +4,7 @@ import argparse
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from lumicontainer.commands import context
 from lumicontainer.core.model import Platform
 from lumicontainer.errors import HOST_UNFIT, OK
 from lumicontainer.extending.mounts import extended
-from lumicontainer.host.binds import Needs, needs_of, static_binds
+from lumicontainer.host.binds import Needs, needs_of, static_needs
 from lumicontainer.image import sif
 from lumicontainer.system.terminal.output import line, print_json, printable, report, write_document
 from lumicontainer.system.user_namespaces import namespace_options
@@ -29,33 +30,39 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the options of the engine as a bash array; fail if the image cannot run here."""
     sif.read_objects(arguments.image)
     platform = context.find_platform(arguments)
-    if arguments.static:
-        write_document(f"export SINGULARITY_BIND={_word(static_value(arguments, platform))}\n")
-        return OK
-    needs = extended(needs_of(arguments.image, platform), arguments.image, arguments.extensions)
-    for problem in needs.problems:
-        report(problem)
+    needs = read_needs(arguments, platform, static=arguments.static)
+    options = [] if arguments.static else namespace_options()
     if arguments.json:
-        print_json(_data(needs, platform))
+        print_json(_data(needs, platform, options))
+    elif arguments.static:
+        write_document(f"export SINGULARITY_BIND={_word(bind_value(needs))}\n")
     elif needs.unfit():
         # For eval, which does not see the exit code of this program.
         sys.stdout.write(f"binds=()\n(exit {HOST_UNFIT})\n")
     else:
-        _print(needs, platform, arguments.image)
+        _print(needs, platform, arguments.image, options)
     return HOST_UNFIT if needs.unfit() else OK
 
 
-def static_value(arguments: argparse.Namespace, platform: Platform) -> str:
-    """Return the value of SINGULARITY_BIND that is the same on every node of a platform."""
-    own = extended(Needs(), arguments.image, arguments.extensions).mounts
-    binds = static_binds(arguments.image, platform)
-    return ",".join([*(bind.path for bind in binds), *map(str, own)])
+def read_needs(arguments: argparse.Namespace, platform: Platform, *, static: bool) -> Needs:
+    """Return what an image and its extensions need, and report the problems.
+
+    ``static``: only what is the same on every node of the platform.
+    """
+    find = static_needs if static else needs_of
+    needs = extended(find(arguments.image, platform), arguments.image, arguments.extensions)
+    for problem in needs.problems:
+        report(problem)
+    return needs
 
 
-def _print(needs: Needs, platform: Platform, image: Path) -> None:
-    rows = [
-        (option, "root has not every capability on this host") for option in namespace_options()
-    ]
+def bind_value(needs: Needs) -> str:
+    """Return the value of SINGULARITY_BIND."""
+    return ",".join(map(str, needs.mounts))
+
+
+def _print(needs: Needs, platform: Platform, image: Path, options: Sequence[str]) -> None:
+    rows = [(option, "root has not every capability on this host") for option in options]
     rows += [(f"--bind {_word(str(mount))}", mount.reason) for mount in needs.mounts]
     rows += [(f"--env {_word(f'{v.name}={v.value}')}", v.reason) for v in needs.variables]
     text = [
@@ -82,7 +89,7 @@ def _word(text: str) -> str:
     return f"$'{octal}'"
 
 
-def _data(needs: Needs, platform: Platform) -> dict[str, Any]:
+def _data(needs: Needs, platform: Platform, options: Sequence[str]) -> dict[str, Any]:
     """Return what an image needs as plain data.
 
     ``bind`` is a value for SINGULARITY_BIND, ``environment`` the variables of the container,
@@ -91,8 +98,8 @@ def _data(needs: Needs, platform: Platform) -> dict[str, Any]:
     mounts = [asdict(mount) for mount in needs.mounts]
     return {
         "platform": platform.name,
-        "options": namespace_options(),
-        "bind": ",".join(map(str, needs.mounts)),
+        "options": options,
+        "bind": bind_value(needs),
         "binds": [{key: value for key, value in row.items() if value} for row in mounts],
         "environment": {each.name: each.value for each in needs.variables},
         "variables": [asdict(each) for each in needs.variables],

@@ -4,7 +4,7 @@ import argparse
 import re
 
 from lumicontainer.commands import context
-from lumicontainer.commands.binds import static_value
+from lumicontainer.commands.binds import bind_value, read_needs
 from lumicontainer.commands.run import command_of
 from lumicontainer.core.model import Platform
 from lumicontainer.core.render.jinja import fill
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     text = fill(
         "srun.sh.j2",
         options=_options(arguments, platform),
-        binds=static_value(arguments, platform),
+        binds=bind_value(read_needs(arguments, platform, static=True)),
         mpi=any(map(job.is_of_mpi, read_subject(arguments.image).checks)),
         command=start,
     )

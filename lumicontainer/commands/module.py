@@ -9,8 +9,9 @@ from pathlib import Path
 from lumicontainer.commands import context
 from lumicontainer.errors import OK, InputError, Problem
 from lumicontainer.frontends.module import module_of, write_modules
+from lumicontainer.host.binds import static_needs
 from lumicontainer.image import sif
-from lumicontainer.system.terminal.output import say
+from lumicontainer.system.terminal.output import report, say
 
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=([^$`\\]*)")
 """The engines evaluate ``$``, backquotes and backslashes in the values of SINGULARITYENV."""
@@ -40,7 +41,10 @@ def run(arguments: argparse.Namespace) -> int:
     for image in arguments.image:
         sif.read_objects(image)
     platform = context.find_platform(arguments)
-    modules = [module_of(image, platform, variables) for image in arguments.image]
+    needs = {image: static_needs(image, platform) for image in arguments.image}
+    for problem in (problem for each in needs.values() for problem in each.problems):
+        report(problem)
+    modules = [module_of(image, needs[image], variables) for image in arguments.image]
     prefix = arguments.prefix.absolute()
     for path in write_modules(modules, prefix, tcl=arguments.tcl):
         say(path)

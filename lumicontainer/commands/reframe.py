@@ -9,10 +9,10 @@ from lumicontainer.core.model.check import LEVELS
 from lumicontainer.core.render.jinja import fill
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import OK
-from lumicontainer.host.binds import takes_of_host
+from lumicontainer.host.binds import of_another, takes_of_host
 from lumicontainer.image import sif
 from lumicontainer.inside.verify import report
-from lumicontainer.system.terminal.output import write_document
+from lumicontainer.system.terminal import output
 from lumicontainer.verify import job
 from lumicontainer.verify.subject import input_errors, read_subject
 
@@ -32,13 +32,15 @@ def run(arguments: argparse.Namespace) -> int:
         with input_errors():
             report.write(str(arguments.output), text.encode())
     else:
-        write_document(text)
+        output.write_document(text)
     return OK
 
 
 def _test_class(arguments: argparse.Namespace) -> str:
     subject = read_subject(arguments.image)
     platform = context.find_platform(arguments)
+    for problem in of_another(arguments.image, subject.resolved, platform):
+        output.report(problem)
     engine = find_engine()
     words = engine.execute(arguments.image.absolute(), (), binds=())
     binds = job.binds_command(arguments.image, platform, arguments.recipes)

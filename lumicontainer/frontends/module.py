@@ -9,12 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lumicontainer.core.model import Platform
 from lumicontainer.core.render.jinja import fill
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.frontends.owned import MARK, OwnFile, not_own, write_files
-from lumicontainer.host.binds import static_binds
+from lumicontainer.host.binds import Needs
 from lumicontainer.image import records
 from lumicontainer.system import process
 from lumicontainer.system.user_namespaces import namespace_options
@@ -56,11 +55,10 @@ class Module(NamedTuple):
         return f"{self.name}/{self.version}"
 
 
-def module_of(image: Path, platform: Platform, variables: Mapping[str, str]) -> Module:
-    """Return the module of an image; ``variables`` are for its containers.
+def module_of(image: Path, needs: Needs, variables: Mapping[str, str]) -> Module:
+    """Return the module of an image with its static needs; ``variables`` are for its containers.
 
-    Raises ``InputError`` if a name does not suit a module, and ``HostError`` if the image takes
-    libraries of its host, which differ between nodes.
+    Raises ``InputError`` if a name does not suit a module.
     """
     record = records.resolved(image)
     name = str(record["recipe"])
@@ -71,7 +69,7 @@ def module_of(image: Path, platform: Platform, variables: Mapping[str, str]) -> 
         version=_word("version of a module", _version(image, name, record), image),
         image=image.absolute(),
         summary=" ".join(str(record["summary"]).split()),
-        binds=tuple(bind.path for bind in static_binds(image, platform)),
+        binds=tuple(mount.source for mount in needs.mounts),
         variables=(_MPI if has_mpi else {}) | inside,
         programs=_programs(image),
     )

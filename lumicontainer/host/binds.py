@@ -65,28 +65,24 @@ def needs_of(image: Path, platform: Platform) -> Needs:
     return found._replace(
         mounts=(*found.mounts, *trust.mounts),
         variables=(*found.variables, *variables),
-        problems=(*_of_another(image, record, platform), *found.problems),
+        problems=(*of_another(image, record, platform), *found.problems),
     )
 
 
-def static_binds(image: Path, platform: Platform) -> Sequence[Bind]:
+def static_needs(image: Path, platform: Platform) -> Needs:
     """Return the binds of an image that are the same on every node of ``platform``.
 
     Raises ``HostError`` if the image also takes libraries, because these differ between hosts.
     """
-    wanted = _wanted(records.resolved(image), platform)
+    record = records.resolved(image)
+    wanted = _wanted(record, platform)
     if wanted.libraries:
         why = "what these need in turn is found on the host that runs the image"
         hint = f"call lumicontainer binds {image.name} in the job"
         what = "the image takes libraries of its host"
         raise HostError(Problem(what, str(image), why, hint))
-    return wanted.binds
-
-
-def static_needs(image: Path, platform: Platform) -> Needs:
-    """Return the binds that are the same on every node; raise as ``static_binds`` does."""
-    binds = static_binds(image, platform)
-    return Needs(tuple(Mount(bind.path, bind.path, bind.reason) for bind in binds))
+    mounts = tuple(Mount(bind.path, bind.path, bind.reason) for bind in wanted.binds)
+    return Needs(mounts, problems=tuple(of_another(image, record, platform)))
 
 
 def recorded_binds(record: Mapping[str, Any], name: str = "binds") -> tuple[Bind, ...]:
@@ -95,7 +91,8 @@ def recorded_binds(record: Mapping[str, Any], name: str = "binds") -> tuple[Bind
     return tuple(Bind(row["path"], row.get("reason", ""), row.get("source", "")) for row in rows)
 
 
-def _of_another(image: Path, record: Mapping[str, Any], platform: Platform) -> Iterator[Problem]:
+def of_another(image: Path, record: Mapping[str, Any], platform: Platform) -> Iterator[Problem]:
+    """Yield the warning about an image with this record if its platform is another one."""
     built = record["platform"]["name"]
     if built != platform.name:
         what = f"the image was built for platform '{built}', not for '{platform.name}'"

@@ -161,6 +161,32 @@ def test_a_static_line_names_the_binds_whether_this_host_has_them_or_not(site: S
     assert done.stdout == f"export SINGULARITY_BIND={site.seen},/nowhere/at/all\n", done.stderr
 
 
+def test_static_binds_as_json_have_the_same_value(site: Site) -> None:
+    data = json.loads(site.call("binds", "--static", "--json", site.image()).stdout)
+    assert data["bind"] == f"{site.seen},/nowhere/at/all"
+    assert (data["options"], data["absent"]) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("verb", "words"),
+    [
+        ("binds", ()),
+        ("binds", ("--static",)),
+        ("job", ("--", "true")),
+        ("module", ("--prefix", "modules")),
+        ("reframe", ()),
+    ],
+)
+def test_each_verb_for_jobs_warns_of_the_image_of_another_platform(
+    site: Site, verb: str, words: tuple[str, ...]
+) -> None:
+    image = site.image(platform={"name": "theirs", "accelerator": "cpu"})
+    words = tuple(str(site.folder / each) if each == "modules" else each for each in words)
+    done = site.call(verb, image, *words)
+    assert done.returncode == 0, done.stderr
+    assert "warning: the image was built for platform 'theirs', not for 'site'\n" in done.stderr
+
+
 def test_no_static_line_can_name_the_libraries_of_a_host(site: Site) -> None:
     done = site.call("binds", "--static", site.image(host_libraries=wanted(site)))
     assert (done.returncode, done.stdout) == (3, "")
