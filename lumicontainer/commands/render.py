@@ -2,6 +2,7 @@
 
 import argparse
 
+from lumicontainer.build.checks import script_syntax
 from lumicontainer.commands import context
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.plan.steps import Plan
@@ -20,8 +21,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the document; on stderr, how PRoot builds it if the platform requires PRoot."""
-    plan = planned(context.resolved_recipe(arguments))
-    platform, recipe = plan.resolved.platform, plan.resolved.recipe.name
+    resolved = context.resolved_recipe(arguments)
+    script_syntax.refuse_unparsable(resolved)
+    plan = planned(resolved)
+    platform, recipe = resolved.platform, resolved.recipe.name
     if arguments.format != "def":
         write_document(render.render(plan, arguments.format, mirror=""))
         return OK

@@ -84,7 +84,7 @@ def test_a_build_prints_a_warning_once_and_goes_on(lumicontainer: Run, hello: He
     assert "would build" in done.stdout
 
 
-@pytest.mark.parametrize("verb", [["check"], ["build", "--dry-run"]])
+@pytest.mark.parametrize("verb", [["check"], ["build", "--dry-run"], ["render"]])
 def test_scripts_that_cannot_be_parsed_are_named_with_their_line_and_not_run(
     lumicontainer: Run, hello: Hello, tmp_path: Path, verb: list[str]
 ) -> None:
