@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from lumicontainer import __version__, errors
-from lumicontainer.commands.parser import VERBS, make_parser, verb_module
+from lumicontainer.commands.parser import VERBS, make_parser, misplaced_option, verb_module
 from lumicontainer.errors import HostError, InputError, LumicontainerError, Problem, did_you_mean
 from lumicontainer.system import interruption
 from lumicontainer.system.os_errors import refused
@@ -31,6 +31,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(words: Sequence[str]) -> int:
     verb = next((word for word in words if not word.startswith("-")), "")
+    if verb and (option := misplaced_option(words)):
+        hint = f"write options after the verb: lumicontainer VERB {option}"
+        raise InputError(Problem(f"unknown option '{option}' before the verb", hint=hint))
     if verb and verb not in VERBS:
         raise InputError(Problem(f"unknown command '{verb}'", hint=did_you_mean(verb, VERBS)))
     # --help before a verb is the help of all verbs.

@@ -3,11 +3,12 @@
 import argparse
 import importlib
 from collections.abc import Sequence
+from itertools import takewhile
 from types import ModuleType
 from typing import Any, NoReturn
 
 from lumicontainer import __version__
-from lumicontainer.errors import INPUT_WRONG, Problem, did_you_mean
+from lumicontainer.errors import INPUT_WRONG, Problem, did_you_mean, nearest
 from lumicontainer.system.terminal import output
 
 VERBS = {
@@ -107,6 +108,19 @@ def make_parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
         if verb in verbs:
             verb_module(verb).add_arguments(sub)
     return parser
+
+
+def misplaced_option(words: Sequence[str]) -> str:
+    """Return the first option before the verb that only a verb can have; empty if none is there."""
+    before = [word.partition("=")[0] for word in takewhile(_is_option, words)]
+    known = make_parser(["help"])._option_string_actions if before else {}
+    # One word can hold several short options.
+    strange = (each for each in before if each not in known and each[:2] not in known)
+    return next((each for each in strange if not nearest(each, known)), "")
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-")
 
 
 def add_verb(subparsers: Any, name: str, summary: str) -> argparse.ArgumentParser:

@@ -20,6 +20,9 @@ from .conftest import Hello, Run, refused
     ("words", "hint"),
     [
         (["biuld", "hello"], "did you mean 'build'?"),
+        (["--platform", "lumi-g", "show", "pytorch"], "after the verb: lumicontainer VERB --plat"),
+        (["-q", "--json", "list"], "unknown option '--json' before the verb"),
+        (["--verbos", "list"], "did you mean '--verbose'?"),
         (["show", "pytorch-depspeed"], "did you mean 'pytorch-deepspeed'?"),
         (["show", "pytorch", "--set", "nothing"], "--set layer.parameter=value"),
         (["render", "pytorch-deepspeed", "--format", "odf"], "--help"),
