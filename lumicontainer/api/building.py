@@ -147,6 +147,13 @@ def require_replaceable(order: BuildOrder) -> None:
         pipeline.check_replaced(order.path)
 
 
+def require_options(order: BuildOrder) -> None:
+    """Raise ``InputError`` for secrets and mirrors with which no build begins."""
+    if not order.current:
+        read_secrets(order.options.secrets, order.plan)
+        read_mirrors(order.options.mirrors)
+
+
 def taken(order: BuildOrder) -> dict[str, str]:
     """Return who published each layer that the build would take from the shared cache, by key."""
     shared = SharedCache.named()

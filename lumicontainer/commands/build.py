@@ -88,6 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.check:
         building.require_replaceable(order)
     if arguments.dry_run:
+        building.require_options(order)
         _print_plan(arguments, order, job)
     elif job and not (arguments.job or (order.current and _makes_an_image(arguments))):
         code, printed = send(order, job, _print_line)

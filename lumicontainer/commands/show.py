@@ -62,6 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             _print_resolved(resolved, found)
         return OK
+    _refuse_recipe_options(arguments, kind)
     data = DOCUMENTS[kind](catalog, arguments.recipe)
     if arguments.json:
         print_json(data)
@@ -86,6 +87,16 @@ def _kind(catalog: Catalog, arguments: argparse.Namespace) -> str:
     for kind in found[1:]:
         say(f"note: there is a {kind} '{name}' too: lumicontainer show {name} --kind {kind}")
     return found[0]
+
+
+def _refuse_recipe_options(arguments: argparse.Namespace, kind: str) -> None:
+    options = {"--platform": arguments.platform, "--profile": arguments.profile}
+    options["--set"] = arguments.options
+    hint = f"leave it out: '{arguments.recipe}' is a {kind}"
+    what = "{} is an option of a recipe"
+    given = [Problem(what.format(option), hint=hint) for option, value in options.items() if value]
+    if given:
+        raise InputError(*given)
 
 
 def _layer_data(catalog: Catalog, name: str) -> dict[str, Any]:

@@ -64,6 +64,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _asked(arguments: argparse.Namespace) -> Verification:
     in_job = arguments.nodes or arguments.partition
+    if arguments.account and not in_job:
+        hint = "add --nodes or --partition, or leave it out"
+        raise InputError(Problem("--account is an option of a job", hint=hint))
     nodes, partition = arguments.nodes or 1, arguments.partition or ""
     asked = Verification(
         arguments.image,

@@ -148,10 +148,11 @@ def test_show_prints_lists_among_the_values_of_a_profile(ask: Ask, hello: Hello)
 
 @pytest.mark.parametrize("kind", DOCUMENTS)
 def test_every_shipped_document_can_be_shown(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    unused = {"recipes": None, "platform": None, "profile": "", "options": []}
     for name in open_catalog().names(kind):
         shown = []
         for as_json in (False, True):
-            show.run(Namespace(recipe=name, kind=kind, recipes=None, json=as_json))
+            show.run(Namespace(recipe=name, kind=kind, json=as_json, **unused))
             shown.append(yaml.safe_load(capsys.readouterr().out))
         assert shown[0] == shown[1]
         assert shown[0]["name"] == name

@@ -15,6 +15,8 @@ from ..namespaces import owned, prepared
 from ..programs import run
 from .conftest import Hello, Run, refused
 
+LAYER = HELLO["layers/greet/layer.yaml"]
+
 
 @pytest.mark.parametrize(
     ("words", "hint"),
@@ -55,6 +57,10 @@ from .conftest import Hello, Run, refused
         (["job", "--account", "a\n#SBATCH x", "x.sif"], "--account: expected a name of Slurm"),
         (["cache", "list", "--jsom"], "did you mean '--json'?"),
         (["show", "pytorch", "--kind", "thing"], "lumicontainer show --help"),
+        (["verify", "x.sif", "--account", "project_465000001"], "add --nodes or --partition"),
+        (["show", "lumi-g", "--set", "x"], "hint: leave it out: 'lumi-g' is a platform"),
+        (["show", "lumi-g", "--profile", "x"], "--profile is an option of a recipe"),
+        (["show", "python", "--platform", "x"], "leave it out: 'python' is a layer"),
         (["shell", "missing.sif"], "image.sif"),
     ],
 )
@@ -111,6 +117,24 @@ def test_a_build_and_a_dry_run_refuse_the_same(
     words = ("build", "own/hello.yaml", "--output")
     refused(lumicontainer(*words, output, *mode, cwd=folder), message)
     assert (folder / "notes.txt").read_text() == "precious notes\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--mirror", "x"), "write --mirror FROM=TO"),
+        (("--secret", "id=x"), "invalid secret 'id=x'"),
+        (("--secret", "id=x,src=/etc/hostname"), "no layer requires the secret 'x'"),
+        ((), "add --secret id=token,src=FILE"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("mode", [["--dry-run"], []], ids=["dry run", "build"])
+def test_a_dry_run_also_refuses_secrets_and_mirrors_that_are_wrong(
+    lumicontainer: Run, hello: Hello, options: tuple[str, ...], message: str, mode: list[str]
+) -> None:
+    wanted = {} if options else {"layers/greet/layer.yaml": f"{LAYER}secrets: [token]\n"}
+    refused(lumicontainer("build", *hello(wanted), *options, *mode), message)
 
 
 @pytest.mark.parametrize(
