@@ -14,7 +14,7 @@ from lumicontainer.image import sif
 from lumicontainer.inside.verify import report
 from lumicontainer.system.terminal import output
 from lumicontainer.verify import job
-from lumicontainer.verify.subject import input_errors, read_subject
+from lumicontainer.verify.subject import output_errors, read_subject
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,8 +29,9 @@ def run(arguments: argparse.Namespace) -> int:
     sif.read_objects(arguments.image)
     text = _test_class(arguments)
     if arguments.output:
-        with input_errors():
-            report.write(str(arguments.output), text.encode())
+        file = str(arguments.output)
+        with output_errors(file):
+            report.write(file, text.encode())
     else:
         output.write_document(text)
     return OK

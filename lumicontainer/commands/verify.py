@@ -16,7 +16,7 @@ from lumicontainer.inside.verify.outcome import ERROR, FAILED
 from lumicontainer.system.terminal.output import print_json
 from lumicontainer.system.terminal.progress import Progress
 from lumicontainer.verify import html, results
-from lumicontainer.verify.subject import input_errors
+from lumicontainer.verify.subject import output_errors
 
 _NO_CHECK = "lumi-verify/"
 """Begins the names of problems that lumi-verify finds beside the checks."""
@@ -46,8 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the checks and report the results; fail if a check or the job failed."""
     asked = _asked(arguments)
-    with input_errors():
-        for file in filter(None, (arguments.junit, arguments.html)):
+    for file in filter(None, (arguments.junit, arguments.html)):
+        with output_errors(file):
             report.check_writable(file)
     if not arguments.list or asked.damage:
         done = verified(asked, Progress())
@@ -105,7 +105,7 @@ def _report(done: Report, arguments: argparse.Namespace) -> int:
     for file, form in ((arguments.junit, report.as_junit), (arguments.html, html.page)):
         if file:
             try:
-                with input_errors():
+                with output_errors(file):
                     report.write(file, form(result))
             except InputError as error:
                 problems += error.problems

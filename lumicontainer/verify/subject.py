@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.image import records
 from lumicontainer.inside.errors import LaunchError
-from lumicontainer.inside.verify import options
+from lumicontainer.inside.verify import options, report
 
 Row = Mapping[str, Any]
 """A check as in the image's checks.json, or with its result."""
@@ -30,6 +30,17 @@ def input_errors() -> Iterator[None]:
     except LaunchError as error:
         hint = error.hint.replace("lumi-verify", "lumicontainer verify IMAGE")
         raise InputError(Problem(error.what, error.where, error.why, hint)) from error
+
+
+@contextmanager
+def output_errors(file: str) -> Iterator[None]:
+    """Raise an error of writing a file of this host as an ``InputError``."""
+    try:
+        yield
+    except LaunchError as error:
+        where = "stdout" if file == report.STDOUT else str(Path(file).absolute())
+        hint = "choose a file in an existing and writable folder, or - for stdout"
+        raise InputError(Problem(error.what, where, error.why, hint)) from error
 
 
 def read_subject(image: Path) -> Subject:

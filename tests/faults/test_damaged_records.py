@@ -230,11 +230,25 @@ def test_what_is_no_file_is_no_image_and_nobody_waits_for_it(
     assert kind in done.stderr
 
 
-@pytest.mark.parametrize(
+DOCUMENTS = pytest.mark.parametrize(
     "words",
     [["reframe", "IMAGE", "--output"], ["verify", "IMAGE", "-k", "host/key", "--junit"]],
     ids=lambda words: words[0],
 )
+
+
+@DOCUMENTS
+def test_a_document_without_a_folder_is_named_with_its_whole_path(
+    words: list[str], whole: Path
+) -> None:
+    done = called([*words, "missing/x"], whole)
+    assert done.returncode == 2, done.stderr
+    says = f"error: cannot write 'missing/x'\n  where: {ROOT}/missing/x\n"
+    assert says in done.stderr
+    assert "choose a file in an existing and writable folder" in done.stderr
+
+
+@DOCUMENTS
 def test_a_pipe_that_nobody_reads_is_no_place_for_a_document(words: list[str], whole: Path) -> None:
     fifo = whole.with_name("fifo")
     os.mkfifo(fifo)
