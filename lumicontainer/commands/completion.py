@@ -20,6 +20,8 @@ from lumicontainer.system.terminal.output import write_document
 
 SHELLS = ("bash", "zsh")
 NAMES = "names"
+_FILES = ("FILE", "-- COMMAND")
+"""What can be the name of a file, but is read as text."""
 _SCRIPTS = Path(__file__).parents[1] / "host/scripts"
 
 
@@ -66,7 +68,7 @@ def _set_completion(action: Any) -> None:
     kind = {"options": "parameter", "verb_words": "verb"}.get(kind, kind)
     if kind in KINDS and action.nargs != 0:
         action.complete = dict.fromkeys(SHELLS, f"_lumicontainer_{kind}")
-    elif action.type is Path:
+    elif action.type is Path or action.metavar in _FILES:
         action.complete = shtab.DIRECTORY if action.metavar == "DIR" else shtab.FILE
 
 

@@ -66,6 +66,7 @@ def shell(
         path = folder / "mine" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+    (folder / "train.py").touch()
     made = Shell(request.param, folder)
     with made.terminal:
         yield made
@@ -93,6 +94,11 @@ def shell(
         ("show --recipes mine --platform no", "where"),
         ("inspect mine/he", "llo.yaml"),
         ("build --recipes mi", "ne"),
+        ("run x.sif -- python3 tra", "in.py"),
+        ("job x.sif -- lumi-entry tra", "in.py"),
+        ("build pytorch -o tra", "in.py"),
+        ("verify x.sif --html tra", "in.py"),
+        ("init name --base-image tra", "in.py"),
     ],
 )
 def test_the_tabulator_completes(shell: Shell, typed: str, added: str) -> None:
