@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     for option, summary in (
         ("--locked", "use the pins of the lock only, see lumicontainer lock"),
-        ("--rebuild", "run every step again, cached or not"),
+        ("--rebuild", "run every step, cached or not"),
         ("--check", "build every step twice and list the files that differ; write no image"),
         ("--no-verify", "keep the image without running its checks; the next build repeats it"),
         ("--dry-run", "print the steps, and do nothing"),
