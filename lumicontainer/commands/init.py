@@ -54,7 +54,7 @@ def _base(arguments: argparse.Namespace) -> dict[str, Any]:
         file = Path(word).resolve()
         if not re.fullmatch(IMAGE_FILE, str(file)):
             what = "a recipe cannot name this image file"
-            hint = "rename it: letters, digits, '.', '_' and '-'"
+            hint = "rename it: use letters, digits, '.', '_' and '-'"
             raise InputError(Problem(what, ascii(str(file)), hint=hint))
         sha256 = state_and_hash(file)[1]
         source, found = str(file), survey(file)

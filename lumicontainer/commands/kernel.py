@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     sif.read_objects(image)
     name = str(arguments.name or records.resolved(image)["recipe"])
     if not _NAME.fullmatch(name):
-        hint = "name another with --name: letters, digits, '.', '_' and '-' make one"
+        hint = "name another with --name: use letters, digits, '.', '_' and '-'"
         raise InputError(Problem(f"invalid name of a kernel '{name}'", hint=hint))
     platform = context.find_platform(arguments)
     if arguments.edf:

@@ -23,7 +23,7 @@ def check_name(name: str, option: str = "") -> None:
         hint = "begin with a lowercase letter or a digit; then also use '-', '.' and '+'"
         raise InputError(Problem(f"invalid name '{name}' of a layer", hint=hint))
     if needs_quotes(name):
-        why = "YAML reads the word otherwise where a recipe names its layers"
+        why = "in a recipe, YAML would not read this name as text"
         hint = f"choose another name, such as {option}my-{name}"
         raise InputError(Problem(f"invalid name '{name}' of a layer", "NAME", why, hint))
     catalog = open_catalog()
@@ -65,11 +65,17 @@ def _check_places(folder: Path, files: Sequence[Path]) -> None:
     there = [path for path in files if path.exists() or path.is_symlink()]
     folders = dict.fromkeys((folder, folder / SCHEMAS, *(each.parent for each in files)))
     parents = dict.fromkeys(parent for each in folders for parent in (*each.parents, each))
-    there += [path for path in parents if path.exists() and not path.is_dir()]
+    hint = "choose another name or another folder; nothing was written"
+    problems = [
+        Problem(f"expected a folder, got the file '{path}'", hint=hint)
+        for path in parents
+        if path.exists() and not path.is_dir()
+    ]
     if there:
-        where = "\n".join(map(str, there))
-        hint = "choose another name or another folder; nothing was written"
-        raise InputError(Problem("this file exists already", where, hint=hint))
+        what = "these files exist already" if len(there) > 1 else "this file exists already"
+        problems.append(Problem(what, "\n".join(map(str, there)), hint=hint))
+    if problems:
+        raise InputError(*problems)
 
 
 def _remove_folder(folder: Path) -> None:

@@ -122,7 +122,7 @@ class Catalog:
         what = f"the profile '{profile.name}' is not for the platform '{platform.name}'"
         own, its = profile.accelerator, platform.accelerator
         why = f"it is for the accelerator '{own}', and the platform has '{its}'"
-        hint = f"choose of: {', '.join(fitting)}" if fitting else "choose another --platform"
+        hint = f"choose one of: {', '.join(fitting)}" if fitting else "choose another --platform"
         problems.add(what, place, why=why, hint=hint)
 
     def _used_layers(
@@ -130,7 +130,7 @@ class Catalog:
     ) -> dict[str, model.Layer]:
         first: dict[str, Place] = {}
         for use in uses:
-            problems.twice(f"layer '{use.layer}' stands here twice", use.layer, use.place, first)
+            problems.twice(f"duplicate layer '{use.layer}'", use.layer, use.place, first)
         read = {}
         for name in first:
             try:
@@ -155,7 +155,7 @@ class Catalog:
             fitting = [each.name for each in others if each.accelerator in layer.variants]
             there = ", ".join(sorted(layer.variants))
             what = f"layer '{layer.name}' has no variant for the accelerator '{wanted}'"
-            why = f"it has variants for {there}, and platform '{platform.name}' wants '{wanted}'"
+            why = f"it has variants for {there}, and platform '{platform.name}' requires '{wanted}'"
             hint = f"add variants.{wanted} to {layer.place.file}"
             if fitting:
                 hint = f"use --platform {' or '.join(fitting)}, or {hint}"
@@ -192,10 +192,13 @@ class Catalog:
             hint = did_you_mean(name, known)
             raise InputError(Problem(f"{kind} '{name}' not found", where, hint=hint))
         if not re.fullmatch(STEM, name):
-            why = "the name stands in comments, paths and lines for the shell"
-            hint = "rename the file: letters, digits and '_' first, then also '-', '.', '+'"
+            why = "the name is used in paths and shell commands"
+            hint = (
+                "rename the file: begin with a letter, a digit or '_'; "
+                "'-', '.' and '+' are allowed after it"
+            )
             where = display(file.path())
-            raise InputError(Problem(f"no {kind} can be called {name!r}", where, why, hint))
+            raise InputError(Problem(f"invalid name {name!r} of a {kind}", where, why, hint))
         return file
 
     def detected(self, problems: Problems) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -85,7 +85,7 @@ def _version(image: Path, name: str, record: Mapping[str, Any]) -> str:
 def _word(kind: str, text: str, image: Path) -> str:
     if _WORD.fullmatch(text) and text != "default" and not text.endswith(".lua"):
         return text
-    why = "letters, digits, '_', '.', '+' and '-' make one"
+    why = "expected letters, digits, '_', '.', '+' and '-'"
     hint = "rename the image: RECIPE-VERSION.sif"
     raise InputError(Problem(f"invalid {kind} '{text}'", str(image), why, hint))
 

@@ -28,7 +28,7 @@ def reader_of(file: Path) -> Callable[[Draft, str], None]:
     for pattern, reader in _READERS.items():
         if re.fullmatch(pattern, file.name.lower()):
             return reader
-    what = f"cannot see from its name what '{file}' is"
+    what = f"unknown kind of file '{file}'"
     hint = "rename it to Dockerfile, NAME.def, requirements.txt or environment.yml"
     raise InputError(Problem(what, hint=hint))
 

@@ -107,14 +107,14 @@ def test_a_second_import_overwrites_nothing(lumicontainer: Run, tmp_path: Path) 
     before = files(tmp_path)
     second = lumicontainer("import", CASES / "small/Dockerfile", cwd=tmp_path)
     assert (first.returncode, second.returncode) == (0, 2)
-    assert "this file exists already" in second.stderr
+    assert "these files exist already" in second.stderr
     assert files(tmp_path) == before
 
 
 @pytest.mark.parametrize(
     ("name", "text", "why"),
     [
-        ("Makefile", "all:\n", "rename it to Dockerfile"),
+        ("Makefile", "all:\n", "unknown kind of file 'Makefile'\n   hint: rename it to Docker"),
         ("Dockerfile", "RUN true\n", "expected a Dockerfile with FROM"),
         ("a.def", "%post\n    true\n", "expected a definition of Apptainer"),
         ("a.yml", "services: {web: {image: x}}\n", "expected an environment of conda"),

@@ -52,7 +52,7 @@ def test_a_file_where_a_folder_goes_is_refused(
 ) -> None:
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).touch()
-    says = (f"where: {name}\n", "choose another name or another folder")
+    says = (f"expected a folder, got the file '{name}'\n", "choose another name or another folder")
     refused(lumicontainer("init", "demo", cwd=tmp_path), *says)
     assert [*files(tmp_path)] == [name]
 

@@ -85,13 +85,13 @@ def test_a_file_that_checks_share_is_taken_and_is_none() -> None:
 
 @pytest.mark.parametrize("text", ["true\n", "# /// check\n# summary: x\ntrue\n"])
 def test_a_script_without_a_whole_comment_gets_a_hint_how_to_begin(text: str) -> None:
-    assert "a check does not say what it proves" in error_of(text)
+    assert "the check has no header" in error_of(text)
     assert "# /// check" in error_of(text)
 
 
 def test_problems_are_reported_at_their_place_in_the_file() -> None:
     error = error_of(SPEED.replace("perf", "slow").replace("timeout_seconds", "timeout_second"))
-    assert "'slow' is not known" in error
+    assert "invalid level 'slow'" in error
     assert "layers/net/checks/speed.sh:4:10" in error
     assert "a check has no key 'timeout_second'" in error
     assert "layers/net/checks/speed.sh:6:3" in error

@@ -54,7 +54,7 @@ def test_a_name_of_other_letters_is_refused(write: Write, file: str, kind: str, 
     with pytest.raises(InputError) as error:
         getattr(catalog, kind)(stem)
     text = str(error.value)
-    assert f"no {kind} can be called {stem!r}" in text
+    assert f"invalid name {stem!r} of a {kind}" in text
     assert (path if path.isprintable() else ascii(path)[1:-1]) in text
     assert "hint: rename the file" in text
 
@@ -161,7 +161,7 @@ def test_hidden_files_are_no_documents(write: Write) -> None:
 @pytest.mark.parametrize("name", ["image", "host"])
 def test_a_layer_has_no_name_that_checks_of_no_layer_have(write: Write, name: str) -> None:
     text = layer_problems(write({f"layers/{name}/layer.yaml": "summary: x\n"}), name)
-    assert f"no layer can be called '{name}'" in text
+    assert f"invalid name '{name}' of a layer" in text
     assert "rename its folder" in text
 
 

@@ -29,10 +29,10 @@ def read(reader: readers.Reader, text: str) -> tuple[object, list[str]]:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("a: 1\na: 2\n", "x.yaml:2:1 'a' stands here twice"),
+        ("a: 1\na: 2\n", "x.yaml:2:1 duplicate key 'a'"),
         ("a: &x 1\nb: *x\n", "x.yaml:1:4 anchors and aliases are refused"),
         ("a: !!python/object:os.system 1\n", "x.yaml:1:4 the tag"),
-        ("a: 1\n---\nb: 2\n", "x.yaml:2:1 only one document a file"),
+        ("a: 1\n---\nb: 2\n", "x.yaml:2:1 expected one YAML document"),
         ("", "x.yaml:1:1 the document is empty"),
         ("a: [1, 2\n", "x.yaml:2:1 this is not YAML"),
         ("a: 'open\n", "this is not YAML"),
@@ -40,13 +40,13 @@ def read(reader: readers.Reader, text: str) -> tuple[object, list[str]]:
         ("? [a]\n: b\n", "a key must be a word"),
         ("a: \x07\n", "x.yaml:1:4 this is not YAML"),
         ("a: é\nb: ü\x00\n", "x.yaml:2:5 this is not YAML"),
-        ("a:\n\tb: 1\n", "x.yaml:2:1 a tab stands here"),
-        ("a:\n  b: 1\n\tc: 2\n", "x.yaml:3:1 a tab stands here"),
-        ("a:\n  - x\n\t- y: z\n", "x.yaml:3:1 a tab stands here"),
-        ("a:\n  \tb: 1\n", "x.yaml:2:3 a tab stands here"),
-        ("a: 1\n\tb: 2\n", "x.yaml:2:1 a tab stands here"),
+        ("a:\n\tb: 1\n", "x.yaml:2:1 tab found"),
+        ("a:\n  b: 1\n\tc: 2\n", "x.yaml:3:1 tab found"),
+        ("a:\n  - x\n\t- y: z\n", "x.yaml:3:1 tab found"),
+        ("a:\n  \tb: 1\n", "x.yaml:2:3 tab found"),
+        ("a: 1\n\tb: 2\n", "x.yaml:2:1 tab found"),
         ('a: "x\ty" z\n', "x.yaml:1:10 this is not YAML"),
-        ("-\t-\tx: y\n", "x.yaml:1:2 a tab stands here"),
+        ("-\t-\tx: y\n", "x.yaml:1:2 tab found"),
     ],
 )
 def test_what_would_surprise_is_refused_at_its_place(text: str, complaint: str) -> None:
@@ -57,6 +57,9 @@ def test_what_would_surprise_is_refused_at_its_place(text: str, complaint: str) 
 def test_a_value_that_is_missing_is_called_so() -> None:
     _, problems = read(readers.mapping(readers.text), "a:\n")
     assert problems == ['expected text, got nothing | write "" or the text']
+    for reader in (readers.sequence(readers.text), readers.mapping(readers.text)):
+        (problem,) = read(readers.mapping(reader), "a:\n")[1]
+        assert ", got nothing | write " in problem
 
 
 def test_text_that_holds_a_colon_is_to_be_quoted() -> None:
@@ -84,6 +87,14 @@ def test_text_that_yaml_reads_otherwise_must_be_quoted(word: str) -> None:
     assert value == ()
     assert f'write "{word}"' in complaints[0]
     assert read(readers.sequence(readers.text), f"- '{word}'\n") == ((word,), [])
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"), [("3", "a number"), ("y", "a boolean"), ("~", "another type")]
+)
+def test_the_message_names_what_yaml_reads_text_as(word: str, kind: str) -> None:
+    _, (complaint,) = read(readers.text, word)
+    assert complaint.startswith(f"expected text, but YAML reads {word} without quotes as {kind} |")
 
 
 @pytest.mark.parametrize("word", ["yes", "no", "1", "True", "'true'"])

@@ -62,7 +62,7 @@ def test_a_release_is_a_name_and_no_text_of_a_definition(resolved: Resolve, rele
     with pytest.raises(InputError) as error:
         resolved(files, f"tiny.version={release}")
     (problem,) = error.value.problems
-    assert "no release can be called" in problem.what
+    assert "invalid release" in problem.what
     assert problem.where == "--set tiny.version"
     assert "such as bookworm" in problem.hint
 
@@ -115,7 +115,7 @@ ROCM_ALONE = "summary: x\nvariants:\n  rocm: {}\n"
         (
             "tinny\nlayers: [gret, greet, greet]\n",
             {},
-            ["mean 'tiny'?", "mean 'greet'?", "layer 'greet' stands here twice"],
+            ["mean 'tiny'?", "mean 'greet'?", "duplicate layer 'greet'"],
         ),
         (
             "tiny\nlayers: [greet]\n",

@@ -73,9 +73,9 @@ def test_all_that_is_wrong_with_rules_is_reported_at_once() -> None:
     words = (
         "'rocn'",
         "'gret'",
-        "'fatal' is not known",
+        "invalid level 'fatal'",
         "a rule needs 'hint'",
-        "'r' stands here twice",
+        "duplicate rule 'r'",
     )
     assert [each for each in words if each not in text] == []
 

@@ -80,7 +80,7 @@ def test_the_first_provider_is_the_default_and_a_word_chooses_another(resolved: 
 def test_a_provider_that_is_not_known_names_those_that_are(resolved: Resolve) -> None:
     text = refusal(resolved, PROVIDERS, "greet.provider=hots")
     assert "invalid value 'hots' of 'provider'" in text
-    assert "choose of: source, host" in text
+    assert "choose one of: source, host" in text
 
 
 def test_the_providers_of_a_variant_are_its_own_alone(resolved: Resolve) -> None:
@@ -242,7 +242,7 @@ def test_a_profile_may_have_another_base(write: Write) -> None:
     ("texts", "profile", "complaints"),
     [
         ({}, "lout", ["profile 'lout' not found", "where: --profile", "did you mean 'loud'?"]),
-        ({}, "gpu", ["'gpu' is not for the platform 'workstation'", "choose of: calm, loud"]),
+        ({}, "gpu", ["'gpu' is not for the platform 'workstation'", "choose one of: calm, loud"]),
         (
             *({"hello.yaml": PROFILES["hello.yaml"].replace("loud", "clam")}, ""),
             ["profile 'clam' not found", "hello.yaml:3:23", "did you mean 'calm'?"],
@@ -257,7 +257,7 @@ def test_a_profile_may_have_another_base(write: Write) -> None:
         ),
         (
             *(calm("gpu\nvalue: {}"), ""),
-            ["'gpu' is not known", "profile has no key 'value'", "did you mean 'values'?"],
+            ["invalid accelerator 'gpu'", "profile has no key 'value'", "did you mean 'values'?"],
         ),
         (
             *(calm("cpu\nbase: tony"), ""),
@@ -300,7 +300,11 @@ def problems_of(write: Write, layer: str, files: dict[str, str] | None = None) -
 @pytest.mark.parametrize(
     ("text", "complaints"),
     [
-        ("sources: [{commit: '0123456', folder: x}]", ["exactly one of the keys", "4:11"]),
+        (
+            "sources: [{commit: '0123456', folder: x}]",
+            ["exactly one of the keys", "4:11", "hint: add 'sdist:', 'git:' or 'url:'"],
+        ),
+        ("sources: [{git: x, url: y}]", ["exactly one of the keys", "hint: keep one of them"]),
         ("sources: [{gti: 'https://a.example', folder: x}]", ["did you mean 'git'?"]),
         ("sources: [{git: 'https://a.example', url: 'https://a.example'}]", ["exactly one"]),
         ("sources: [{git: 'https://a.example/x', folder: x}]", ["a git source needs 'commit'"]),

@@ -82,9 +82,9 @@ class Check(NamedTuple):
     """What holds if it passes."""
     hint: Line
     """What to do if it fails."""
-    level: Annotated[str, choice(LEVELS)] = LEVELS[0]
+    level: Annotated[str, choice(LEVELS, "level")] = LEVELS[0]
     """When it runs. Each build runs the quick ones."""
-    runs: Annotated[str, choice(RUNS)] = RUNS[0]
+    runs: Annotated[str, choice(RUNS, "value of runs")] = RUNS[0]
     """Where it runs: on one process, on one process of each `node`, or as `ranks` that work
     together."""
     timeout_seconds: int = 60
@@ -96,7 +96,7 @@ class Check(NamedTuple):
     imports: tuple[Line, ...] = ()
     """Modules that a check in Python imports first. `lumi-verify` imports them once for all checks
     that name them, unless there are GPUs."""
-    start_modes: tuple[Annotated[str, choice(START_MODES)], ...] = ()
+    start_modes: tuple[Annotated[str, choice(START_MODES, "start mode")], ...] = ()
     """Ways to start a container in which it must hold too, beside the plain one."""
 
 

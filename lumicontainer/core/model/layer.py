@@ -226,7 +226,7 @@ class Parameter(NamedTuple):
     """Declare one value that a layer's ``install.sh`` receives as a shell variable."""
 
     name: str
-    type: Annotated[str, choice(tuple(TYPES))]
+    type: Annotated[str, choice(tuple(TYPES), "type")]
     """The type of its values. `layers` is a list of layers that must come before this one: the
     script gets their names with spaces between. Files below a folder that is named after one of
     the choices are there only if it is chosen, also below `checks/`."""
@@ -259,7 +259,7 @@ def parameter_value(parameter: Parameter, node: Node, problems: Problems) -> Val
     given = str(value).split() if parameter.type == LAYERS else [value]
     for wrong in (each for each in given if each not in parameter.choices):
         what = f"invalid value '{wrong}' of '{parameter.name}'"
-        problems.add(what, node.place, hint=f"choose of: {', '.join(parameter.choices)}")
+        problems.add(what, node.place, hint=f"choose one of: {', '.join(parameter.choices)}")
         return None
     return value
 
@@ -267,7 +267,7 @@ def parameter_value(parameter: Parameter, node: Node, problems: Problems) -> Val
 class Bootstrap(NamedTuple):
     """Say where a base image comes from: an agent of Apptainer's and what it needs."""
 
-    agent: Annotated[str, choice(("debootstrap", "docker", LOCALIMAGE))]
+    agent: Annotated[str, choice(("debootstrap", "docker", LOCALIMAGE), "agent")]
     """What makes the base: `debootstrap` installs packages, `docker` pulls an image, `localimage`
     unpacks an image file of this host."""
     release: Name = ""

@@ -42,7 +42,7 @@ class Conditions(NamedTuple):
     """The range of the number of nodes: `>1`."""
     ranks: Count = ""
     """The range of the number of ranks: `>1`."""
-    device: Annotated[str, readers.choice(DEVICES)] = ""
+    device: Annotated[str, readers.choice(DEVICES, "device")] = ""
     """A device of the node: `cxi` is Slingshot's."""
     network: Annotated[str, validators.network_word] = ""
     """A word of srun's `--network`."""
@@ -86,7 +86,7 @@ def _check_gpus(gpus: Sequence[tuple[Gpu, Place]], problems: Problems) -> None:
     owners: dict[int, Place] = {}
     reserved = {core for gpu, _ in gpus for core in cpulist.parse_cpus(gpu.reserved)}
     for gpu, place in gpus:
-        problems.twice(f"the GPU {gpu.pci} stands here twice", gpu.pci, place, addresses, "")
+        problems.twice(f"duplicate GPU {gpu.pci}", gpu.pci, place, addresses, "")
         own = cpulist.parse_cpus(gpu.cores)
         if own & reserved:
             why = "'reserved' keeps it for the system"
@@ -114,7 +114,7 @@ class Variable(NamedTuple):
     """The document that says so."""
     value: Line = ""
     """The value."""
-    value_from: Annotated[str, readers.choice((inside.INTERFACES, inside.LOGS))] = ""
+    value_from: Annotated[str, readers.choice((inside.INTERFACES, inside.LOGS), "value_from")] = ""
     """A value that is found on the node: the network interfaces that are up (`interfaces`), or the
     prefix of the flight recorder's files (`logs`)."""
     when: When = {}
@@ -153,7 +153,7 @@ class CacheFolder(NamedTuple):
     """The name of the variable."""
     folder: Annotated[str, validators.folder]
     """The folder, or the file, that it is set to."""
-    storage: Annotated[str, readers.choice(STORAGE)]
+    storage: Annotated[str, readers.choice(STORAGE, "storage")]
     """What the folder lies in: the node's own memory or disk, for a step (`node`) or all steps of
     a job (`job`), the user's folder on the project's /scratch, or `~/.cache` (`home`)."""
     reason: Line
@@ -177,7 +177,7 @@ class Platform(NamedTuple):
     """The version of the GPU driver in the kernel."""
     profile: Annotated[str, validators.stem] = ""
     """The profile to use unless another is asked for."""
-    engine: Annotated[str, readers.choice(RUNTIMES)] = ""
+    engine: Annotated[str, readers.choice(RUNTIMES, "engine")] = ""
     """The program that runs images there. For `singularity` images are flat and gzip."""
     proot: Line = ""
     """The command that builds a definition where users have no user namespaces; `RECIPE` stands for

@@ -13,7 +13,7 @@ from lumicontainer.core.yaml import validators
 from lumicontainer.core.yaml.nodes import Mapping, Node
 from lumicontainer.core.yaml.readers import Reader, schema_of, sequence, with_place, with_schema
 from lumicontainer.core.yaml.record import fields_of
-from lumicontainer.errors import Place, Problems, did_you_mean
+from lumicontainer.errors import KEEP_ONE, Place, Problems, did_you_mean
 
 IMAGE, DEBOOTSTRAP, APT, PYTHON, SDIST, GIT, URL = KINDS = (
     *("image", "debootstrap", "apt", "python", "sdist", "git", "url"),
@@ -194,7 +194,9 @@ def _source(node: Node, problems: Problems) -> Source | None:
     kinds = [kind for kind in _SOURCES if kind in given]
     if len(kinds) != 1:
         near = [did_you_mean(word, _SOURCES) for word in given]
-        hint = next((text for text in near if text.startswith("did")), "see the layers that have")
+        *others, last = (f"'{kind}:'" for kind in _SOURCES)
+        add = KEEP_ONE if kinds else f"add {', '.join(others)} or {last}"
+        hint = next((text for text in near if text.startswith("did")), add)
         what = "a source has exactly one of the keys " + ", ".join(map(repr, _SOURCES))
         problems.add(what, node.place, hint=hint)
         return None

@@ -62,7 +62,7 @@ def _read_options(
         layer, dot, parameter = target.rpartition(".")
         if not (equals and dot):
             hint = "write --set layer.parameter=value"
-            problems.add(f"'{option}' sets nothing", "--set", hint=hint)
+            problems.add(f"invalid value '{option}' of --set", "--set", hint=hint)
         elif layer not in known:
             hint = did_you_mean(layer, known)
             problems.add(f"the recipe has no layer '{layer}'", "--set", hint=hint)
@@ -231,5 +231,5 @@ def _release(resolved: ResolvedLayer, problems: Problems) -> str:
         return str(found.value) if found else ""
     why = "it is made of small letters, digits, '-', '.', '+'"
     hint = "write it as the distribution does, such as bookworm"
-    problems.add(f"no release can be called {found.value!r}", found.place, why=why, hint=hint)
+    problems.add(f"invalid release {found.value!r}", found.place, why=why, hint=hint)
     return ""

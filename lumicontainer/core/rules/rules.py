@@ -44,7 +44,7 @@ class Rule(NamedTuple):
         str, readers.matching(r"[a-z0-9][a-z0-9.-]*", "a name of small letters, digits, '-', '.'")
     ]
     """The name of the rule."""
-    level: Annotated[str, readers.choice((ERROR, WARNING))]
+    level: Annotated[str, readers.choice((ERROR, WARNING), "level")]
     """`error` refuses the build, `warning` lets it go on."""
     when: Annotated[Mapping[str, tuple[Condition, ...]], _when]
     """Facts, which must all be so, each with a condition or a list of which one is enough. The head
@@ -165,7 +165,7 @@ def read_rules(
     first: dict[str, Place] = {}
     for each in found.rules if found and found.rules else ():
         rules[each.id] = each._replace(when=_conditions_of(each.when, vocabulary, problems))
-        problems.twice(f"the rule '{each.id}' stands here twice", each.id, each.place, first, "")
+        problems.twice(f"duplicate rule '{each.id}'", each.id, each.place, first, "")
     return rules if len(problems.found) == before else None
 
 

@@ -68,7 +68,7 @@ def _read(file: LayerFile, owner: str, path: str, problems: Problems) -> Check |
     if text is None:
         why = f"it has no comment from '{BEGIN}' to '{_END}'"
         hint = f"begin with: {BEGIN}, # summary: …, # hint: …, {_END}"
-        problems.add("a check does not say what it proves", Place(path), why=why, hint=hint)
+        problems.add("the check has no header", Place(path), why=why, hint=hint)
         return None
     found = read_document(CHECK, text, path, problems)
     return found and found._replace(name=f"{owner}/{PurePosixPath(file.name).stem}", file=file)

@@ -45,7 +45,7 @@ def read_layer(
     folder = file.removesuffix("/layer.yaml")
     if stem in (IMAGE, HOST):
         why = "checks that belong to no layer go by that name"
-        problems.add(f"no layer can be called '{stem}'", file, why=why, hint="rename its folder")
+        problems.add(f"invalid name '{stem}' of a layer", file, why=why, hint="rename its folder")
     root = parse_yaml(text, file, problems)
     found = LAYER(root, problems) if root else None
     if files is not None:

@@ -72,7 +72,7 @@ class _Composer:
             if not isinstance(key, Scalar):
                 self.problems.add("a key must be a word", key.place)
             else:
-                what = f"'{key.text}' stands here twice"
+                what = f"duplicate key '{key.text}'"
                 self.problems.twice(what, key.text, key.place, places)
                 entries.setdefault(key.text, (key, value))
         return Mapping(self.place(start), tuple(entries.values()))
@@ -131,8 +131,8 @@ def _note_tab(text: str, place: Place, problems: Problems) -> bool:
     if "\t" not in line[:begin]:
         return False
     at = place._replace(column=line.index("\t") + 1)
-    why = "YAML takes no tab for indentation"
-    problems.add("a tab stands here", at, why=why, hint="replace it with spaces")
+    why = "YAML does not allow tabs for indentation"
+    problems.add("tab found", at, why=why, hint="replace it with spaces")
     return True
 
 
@@ -146,6 +146,7 @@ def _compose(events: Iterator[Any], file: str, problems: Problems) -> Node | Non
         problems.add("the document is empty", Place(file))
         return None
     if len(documents) > 1:
-        problems.add("only one document a file", composer.place(documents[1][0]))
+        place = composer.place(documents[1][0])
+        problems.add("expected one YAML document", place, hint="remove what follows '---'")
         return None
     return documents[0][1]

@@ -45,7 +45,7 @@ def _no_plugin(value: str) -> Fault | None:
     name, space, range_text = value.partition(" ")
     known = inside.PLUGINS if space else (inside.ANY, *inside.PLUGINS)
     if name not in known:
-        return Fault(f"'{name}' is not known", hint=did_you_mean(name, known))
+        return Fault(f"invalid plugin '{name}'", hint=did_you_mean(name, known))
     return _no_limits(range_text) if space else None
 
 

@@ -22,6 +22,7 @@ Schema: TypeAlias = dict[str, Any]
 _BOOLEAN = re.compile(r"(?i:true|false|yes|no|on|off|y|n)\Z")
 _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?\Z")
 _OTHER = re.compile(r"(~|(?i:null)|0[xob][0-9a-fA-F_]+|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}.*)?\Z")
+_KINDS = ((_BOOLEAN, "a boolean"), (_NUMBER, "a number"))
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 MAPPING_HINT = "write 'key: value' lines, or {key: value}"
 
@@ -82,7 +83,9 @@ def node_kind(node: Node) -> str:
     """Return what a node is, in words for a message."""
     if isinstance(node, MappingNode):
         return "a mapping"
-    return "a list" if isinstance(node, SequenceNode) else f"'{node.text}'"
+    if isinstance(node, SequenceNode):
+        return "a list"
+    return f"'{node.text}'" if node.text or not node.plain else "nothing"
 
 
 @with_schema({"type": "string"})
@@ -102,7 +105,8 @@ def _no_text(node: Scalar) -> Fault | None:
     if node.plain and not node.text:
         return Fault("expected text, got nothing", hint='write "" or the text')
     if node.plain and needs_quotes(node.text):
-        what = f"expected text, but YAML reads an unquoted {node.text} otherwise"
+        kind = next((name for form, name in _KINDS if form.match(node.text)), "another type")
+        what = f"expected text, but YAML reads {node.text} without quotes as {kind}"
         return Fault(what, hint=f'write "{node.text}"')
     if _NO_TEXT.search(node.text):
         hint = "remove it, or encode the bytes, such as in base64"
@@ -176,12 +180,12 @@ def matching(pattern: str, wanted: str) -> Reader[Text]:
     return checked(text, fault, pattern=f"^(?:{pattern})$")
 
 
-def choice(known: Sequence[str]) -> Reader[Text]:
-    """Return a reader of one of the known words."""
+def choice(known: Sequence[str], kind: str) -> Reader[Text]:
+    """Return a reader of one of the known words; ``kind`` is what messages call the word."""
 
     def fault(value: str) -> Fault | None:
         hint = "" if value in known else did_you_mean(value, known)
-        return None if value in known else Fault(f"'{value}' is not known", hint=hint)
+        return None if value in known else Fault(f"invalid {kind} '{value}'", hint=hint)
 
     read = checked(text, fault)
     return with_schema({"enum": [*known]})(read)

@@ -25,7 +25,7 @@ name = readers.matching(NAME, "a name of small letters, digits, '-', '.', '+'")
 stem = readers.matching(STEM, "a name of letters, digits, '_', '-', '.', '+'")
 variable = readers.matching(r"[A-Za-z_][A-Za-z0-9_]*", "the name of a shell variable")
 version = readers.matching(r"[A-Za-z0-9][A-Za-z0-9.+_-]*", 'a version such as "2.1.0"')
-accelerator = readers.choice(ACCELERATORS)
+accelerator = readers.choice(ACCELERATORS, "accelerator")
 
 absolute = readers.matching(r"/[A-Za-z0-9._/+-]*", "an absolute path of plain characters")
 OPEN_PATH = r"\$\{([A-Z_]+):-(/[A-Za-z0-9._/+*-]*)\}(/[A-Za-z0-9._/+-]*)"

@@ -97,7 +97,7 @@ def chosen(checks: Sequence[Check], level: str, names: Sequence[str]) -> list[Ch
     The full name of a check selects only this one, not others that contain it.
     """
     if level not in LEVELS:
-        raise LaunchError(f"invalid level '{level}'", hint=f"choose of: {', '.join(LEVELS)}")
+        raise LaunchError(f"invalid level '{level}'", hint=f"choose one of: {', '.join(LEVELS)}")
     if not names:
         upto = LEVELS[: LEVELS.index(level) + 1]
         return [each for each in checks if each["level"] in upto]
