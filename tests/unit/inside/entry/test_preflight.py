@@ -243,6 +243,8 @@ def test_a_node_with_too_few_gpus_for_its_ranks_is_named_with_what_it_lacks(
     env = {**seen.srun(0), **seen.task(8 + local, local, 1), **step}
     monkeypatch.setattr(rank_context, "Node", lambda: here)
     monkeypatch.setattr(main, "inherited", lambda: env)
+    # Its signals would end this process at the next closed pipe.
+    monkeypatch.setattr(main, "restore_signals", lambda: None)
     monkeypatch.setattr(main, "record", lambda _: {**PLATFORM, "accelerator": "rocm"})
     assert main.main(["--preflight", "--", "true"]) == code
     printed, host = capfd.readouterr().err, os.uname().nodename
