@@ -198,7 +198,7 @@ def require_mirror(mirror: str) -> str:
     """Return ``mirror``; raise ``HostError`` if it is empty, or not a URL on one line."""
     if mirror and not (_URL.match(mirror) and fits_a_line(mirror)):
         what = "invalid URL of a mirror of Debian"
-        hint = "write LUMICONTAINER_MIRROR=URL, such as https://deb.debian.org/debian"
+        hint = "write its URL: LUMICONTAINER_MIRROR=https://HOST/debian"
         raise HostError(Problem(what, ascii(mirror), hint=hint))
     if mirror:
         return mirror
