@@ -1,20 +1,17 @@
 """What is read before an image is extended, and how a conflict is explained."""
 
-import hashlib
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from lumicontainer.commands.parser import make_parser
 from lumicontainer.errors import InputError, Problems
-from lumicontainer.extending import conda, conflicts, extension, facts, hashes
+from lumicontainer.extending import conda, conflicts, facts, hashes
 from lumicontainer.extending.container import uv_cache, working_folder
-from lumicontainer.extending.extension import Order, lock_path
+from lumicontainer.extending.extension import Order
 from lumicontainer.extending.facts import Facts, Installed
 from lumicontainer.extending.install import parts, rows
-from lumicontainer.extending.record import NAME, Record, read_record
 from lumicontainer.extending.resolution import _NO_WHEEL
 from lumicontainer.extending.wanted import Wanted, read_wanted
 
@@ -357,57 +354,3 @@ def test_wheels_are_installed_before_what_is_built_with_them() -> None:
     first, second = parts("\n[[packages]]\n".join(('lock-version = "1.0"\n', source, wheel)))
     assert 'name = "b"' in first and 'name = "a"' not in first
     assert 'name = "a"' in second and first.startswith("lock-version")
-
-
-def test_the_lock_has_a_name_by_the_standard() -> None:
-    assert lock_path(Path("/x/my.packages.sqsh")) == Path("/x/pylock.my-packages.toml")
-
-
-def extension_at(output: Path, lock: str) -> None:
-    """Write an extension of nothing, whose record names a lock."""
-    digest = hashlib.sha256(lock.encode()).hexdigest()
-    folder = output.with_name("tree")
-    folder.mkdir()
-    record = Record("", "mine.sif", "", {}, (), "", lock=digest)
-    (folder / NAME).write_bytes(record.content())
-    subprocess.run(["mksquashfs", folder, output, "-quiet", "-no-progress"], check=True)
-
-
-def test_a_lock_of_the_same_output_is_replaced(tmp_path: Path) -> None:
-    output = tmp_path / "mine.sqsh"
-    extension.check_output(output, [])
-    extension_at(output, "by an older program")
-    for lock in ("by an older program", f"{extension.head(output)}changed"):
-        lock_path(output).write_text(lock)
-        extension.check_output(output, [])
-    output.unlink()
-    extension.check_output(output, [])
-
-
-def test_a_folder_is_no_place_for_an_extension_and_none_itself(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"cannot write the extension\n.*\n.* it is a folder\n"):
-        extension.check_output(tmp_path, [])
-    with pytest.raises(InputError, match="expected the file of an extension, got a folder"):
-        read_record(tmp_path)
-
-
-@pytest.mark.parametrize("output", ["mine.sqsh", "a.b.sqsh"])
-def test_a_lock_of_another_output_or_program_stays(tmp_path: Path, output: str) -> None:
-    mine, others = tmp_path / output, {"mine.sqsh": "mine.sqfs", "a.b.sqsh": "a-b.sqsh"}
-    for text in ('lock-version = "1.0"\n', extension.head(mine.with_name(others[output]))):
-        lock_path(mine).write_text(text)
-        with pytest.raises(InputError, match="the name of the lock is taken") as refused:
-            extension.check_output(mine, [])
-        (problem,) = refused.value.problems
-        assert (problem.where, bool(problem.hint)) == (str(lock_path(mine)), True)
-    extension_at(mine, "its own")
-    with pytest.raises(InputError, match="the name of the lock is taken"):
-        extension.check_output(mine, [])
-
-
-def test_a_lock_that_is_an_input_stays(tmp_path: Path) -> None:
-    output, link = tmp_path / "mine.sqsh", tmp_path / "link.toml"
-    lock_path(output).write_text(extension.head(output))
-    link.symlink_to(lock_path(output))
-    with pytest.raises(InputError, match="the lock of the output is an input"):
-        extension.check_output(output, [link])

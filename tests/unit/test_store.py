@@ -14,15 +14,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lumicontainer.build.cache import usage
 from lumicontainer.build.cache.store import ENTRY, INDEX, LAYER, SUMS, Cache, Entry, object_name
-from lumicontainer.errors import HostError, InputError
+from lumicontainer.errors import HostError
 from lumicontainer.system import flock
 from lumicontainer.system.files.user_cache import cache_root
-from lumicontainer.system.units import parse_size
 
 FORK = multiprocessing.get_context("fork")
 FILES = {LAYER: b"squash" * 50, INDEX: b'{"etc": ["folder"]}\n'}
@@ -381,28 +378,3 @@ def test_the_place_of_the_cache_can_be_named(monkeypatch: pytest.MonkeyPatch) ->
     for name, value, place in places:
         monkeypatch.setenv(name, value)
         assert cache_root() == Path(place)
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        *(("0", 0), ("17", 17), ("500M", 500 << 20), ("8G", 8 << 30), ("1.5k", 1536)),
-        *((" 8 GiB ", 8 << 30), ("2TB", 2 << 40), ("3B", 3)),
-    ],
-)
-def test_a_size_is_read_as_it_is_written(text: str, size: int) -> None:
-    assert parse_size(text, "--max-size") == size
-
-
-@pytest.mark.parametrize(
-    "text", ["", "G", "-1", "8X", "inf", "nan", "1e400", "8 G 1", "_1", "٣", "1\u212a", "9" * 400]
-)
-def test_what_is_no_size_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="invalid size"):
-        parse_size(text, "--max-size")
-
-
-@given(st.text())
-def test_any_text_is_a_size_or_is_refused(text: str) -> None:
-    with contextlib.suppress(InputError):
-        assert parse_size(text, "--max-size") >= 0

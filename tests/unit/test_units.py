@@ -1,9 +1,12 @@
 """Sizes and ages as people read them."""
 
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lumicontainer.errors import InputError
 from lumicontainer.system import units
 from lumicontainer.system.units import parse_size
 
@@ -31,3 +34,28 @@ def test_an_age_reads_in_the_unit_that_fits(seconds: float, text: str) -> None:
 
 def test_a_number_agrees_with_its_noun() -> None:
     assert (units.count(1, "object"), units.count(0, "object")) == ("1 object", "0 objects")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        *(("0", 0), ("17", 17), ("500M", 500 << 20), ("8G", 8 << 30), ("1.5k", 1536)),
+        *((" 8 GiB ", 8 << 30), ("2TB", 2 << 40), ("3B", 3)),
+    ],
+)
+def test_a_size_is_read_as_it_is_written(text: str, size: int) -> None:
+    assert parse_size(text, "--max-size") == size
+
+
+@pytest.mark.parametrize(
+    "text", ["", "G", "-1", "8X", "inf", "nan", "1e400", "8 G 1", "_1", "٣", "1\u212a", "9" * 400]
+)
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="invalid size"):
+        parse_size(text, "--max-size")
+
+
+@given(st.text())
+def test_any_text_is_a_size_or_is_refused(text: str) -> None:
+    with contextlib.suppress(InputError):
+        assert parse_size(text, "--max-size") >= 0
