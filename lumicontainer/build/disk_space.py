@@ -112,9 +112,8 @@ def require(wanted: Sequence[Need]) -> None:
     """
     together: dict[tuple[int, ...], list[Need]] = {}
     for need in wanted:
-        state = os.statvfs(need.folder)
-        # Folders of one file system differ in these numbers if they have different quotas.
-        place = (need.folder.stat().st_dev, state.f_blocks, state.f_bavail)
+        # With Lustre's project quotas, folders of one file system differ in their size.
+        place = (need.folder.stat().st_dev, os.statvfs(need.folder).f_blocks)
         together.setdefault(place, []).append(need)
     if problems := [problem for needs in together.values() for problem in _problems(needs)]:
         raise SpaceError(*problems)
