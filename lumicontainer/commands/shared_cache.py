@@ -169,7 +169,8 @@ def publish_objects(store: Cache, arguments: argparse.Namespace) -> int:
         print_json({"place": str(shared.root), **states})
     else:
         numbers = ", ".join(f"{len(found[state])} {state}" for state in found if found[state])
-        sys.stdout.write(f"{numbers or 'the cache is empty'}: {shared.root}\n")
+        place = shared.root if numbers else store.root
+        sys.stdout.write(f"{numbers or 'the cache is empty'}: {place}\n")
     return EXAMINED_FAILED if found[DAMAGED] else OK
 
 

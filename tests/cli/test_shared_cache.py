@@ -56,6 +56,12 @@ def test_publish_counts_what_is_new_and_there(lumicontainer: Run, built: Words, 
     assert (found["published"], found["damaged"], found["place"]) == ([], [], str(team))
 
 
+@pytest.mark.usefixtures("published")
+def test_publish_names_the_own_cache_if_it_is_empty(lumicontainer: Run, tmp_path: Path) -> None:
+    done = lumicontainer("cache", "publish", "--all")
+    assert (done.returncode, done.stdout) == (0, f"the cache is empty: {tmp_path}/empty-cache\n")
+
+
 def test_publish_refuses_what_is_not_built(lumicontainer: Run, built: Words, team: Path) -> None:
     done = lumicontainer("cache", "publish", *built, "--set", "greet.times=2")
     why = "why: not in the cache: greet, lumicontainer"
