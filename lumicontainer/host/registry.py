@@ -2,20 +2,15 @@
 
 import hashlib
 import json
-import re
-import shutil
-import ssl
-import time
-from collections.abc import Callable, Mapping, Sequence
-from http.client import HTTPException, HTTPResponse, IncompleteRead
+from collections.abc import Mapping, Sequence
+from http.client import HTTPException
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
-from urllib.error import HTTPError, URLError
-from urllib.parse import urlencode
-from urllib.request import Request, urlopen
+from typing import Any, NamedTuple
 
 from lumicontainer.errors import DownloadError, Problem, SpaceError
 from lumicontainer.host.mirrors import mirrored_image, plain_registry, whole_image
+from lumicontainer.host.transfers import Client, json_object
+from lumicontainer.system import budget
 from lumicontainer.system.os_errors import refused
 
 _HUB, _HUB_SERVER = "docker.io", "registry-1.docker.io"
@@ -24,17 +19,6 @@ _TYPES = (
     "application/vnd.docker.distribution.manifest.list.v2+json, "
     "application/vnd.docker.distribution.manifest.v2+json"
 )
-_CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
-SECONDS = 30
-"""How long a registry may send nothing."""
-PAUSES = (1, 2, 4, 8)
-"""Seconds before a download is repeated. They, and ``_BUSY``, are those of curl --retry 4."""
-_BUSY = {408, 429, 500, 502, 503, 504}
-_LONGEST = 60
-"""Seconds: a registry that asks for a longer pause is not waited for."""
-_MOST = 4 << 20
-"""The largest manifest that registries accept, in bytes."""
-T = TypeVar("T")
 
 
 def pinned_image(image: str, mirrors: Mapping[str, str], trust: Path | None) -> str:
@@ -69,10 +53,10 @@ def save_image(image: str, folder: Path, *, plain: bool, trust: Path | None) -> 
     files = []
     for number, layer in enumerate(manifest["layers"]):
         file = folder / f"{number}.tar"
-        _save_blob(name, layer["digest"], file, plain=plain, trust=trust)
+        _save_blob(name, layer, file, plain=plain, trust=trust)
         files.append(file)
     config = folder / "config.json"
-    _save_blob(name, manifest["config"]["digest"], config, plain=plain, trust=trust)
+    _save_blob(name, manifest["config"], config, plain=plain, trust=trust)
     about = json.loads(config.read_bytes())
     return SavedImage(files, about.get("config", {}).get("Env") or ())
 
@@ -89,7 +73,7 @@ def _manifest(where: str, image: str, *, plain: bool, trust: Path | None) -> byt
     name, tag = _parted(where)
     url = _url(name, "manifests", tag, plain=plain)
     try:
-        manifest, named = _repeated(lambda: _read_manifest(url, trust))
+        manifest, named = _read_manifest(url, trust)
     except (OSError, ValueError, HTTPException) as error:
         raise _unread(f"cannot read the digest of '{image}'", url, str(error)) from error
     sha256 = hashlib.sha256(manifest).hexdigest()
@@ -102,23 +86,24 @@ def _manifest(where: str, image: str, *, plain: bool, trust: Path | None) -> byt
 
 def _read_manifest(url: str, trust: Path | None) -> tuple[bytes, str]:
     """Return a manifest, and the digest that its registry names, if any."""
-    with _answer(url, {"Accept": _TYPES}, trust) as answer:
-        body = _read(answer)
-        named = answer.headers.get("Docker-Content-Digest", "")
-    found = _fields(body)
+    body, headers = Client(trust).read(url, budget.MANIFEST, {"Accept": _TYPES})
+    found = json_object(body)
     is_list = (isinstance(found.get(rows), list) for rows in ("manifests", "layers"))
     if "schemaVersion" not in found or not any(is_list):
         # A proxy may answer in place of the registry, with a page that asks to log in.
         start = body[:60].decode("utf-8", "replace")
         raise ValueError(f"the answer is not a manifest: {start!r}")
-    return body, named
+    return body, headers.get("Docker-Content-Digest", "")
 
 
-def _save_blob(name: str, digest: str, file: Path, *, plain: bool, trust: Path | None) -> None:
-    """Download a blob to a file; it may be larger than the memory."""
+def _save_blob(
+    name: str, row: Mapping[str, Any], file: Path, *, plain: bool, trust: Path | None
+) -> None:
+    """Download the blob that a row of a manifest describes; it may be larger than the memory."""
+    digest = row["digest"]
     url = _url(name, "blobs", digest, plain=plain)
     try:
-        _repeated(lambda: _copy(url, file, trust))
+        Client(trust).save(url, file, _limits(row.get("size")))
     except (OSError, ValueError, HTTPException) as error:
         if isinstance(error, OSError) and isinstance(refused(error, ""), SpaceError):
             raise
@@ -127,32 +112,14 @@ def _save_blob(name: str, digest: str, file: Path, *, plain: bool, trust: Path |
         _require_digest(hashlib.file_digest(copy, "sha256").hexdigest(), digest, url)
 
 
-def _copy(url: str, file: Path, trust: Path | None) -> None:
-    with _answer(url, {}, trust) as answer, file.open("wb") as copy:
-        shutil.copyfileobj(answer, copy, 1 << 20)
-        _require_whole(answer, copy.tell())
-
-
-def _read(answer: HTTPResponse) -> bytes:
-    body = answer.read(_MOST)
-    _require_whole(answer, len(body))
-    return body
-
-
-def _fields(body: bytes) -> dict[str, Any]:
-    """Return the object that a body is in JSON; empty if it is none."""
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _require_whole(answer: HTTPResponse, got: int) -> None:
-    # A read of some bytes does not notice that the connection ended early.
-    size = int(answer.headers.get("Content-Length", got))
-    if got != size:
-        raise ConnectionError(f"expected {size} bytes, got {got}")
+def _limits(size: object) -> budget.Transfer:
+    """Return the limits of a blob: no more bytes than its manifest states."""
+    limits = budget.LAYER
+    if size is None:
+        return limits
+    if not isinstance(size, int) or not 0 <= size <= limits.most:
+        raise ValueError(f"expected a size of up to {limits.most} bytes, got {size!r}")
+    return limits._replace(most=size)
 
 
 def _require_digest(sha256: str, named: str, url: str) -> None:
@@ -183,62 +150,3 @@ def _parted(image: str) -> tuple[str, str]:
     folder, slash, last = image.rpartition("/")
     name, _, tag = last.partition(":")
     return f"{folder}{slash}{name}", tag or "latest"
-
-
-def _repeated(download: Callable[[], T]) -> T:
-    """Return what is downloaded; repeat it while the registry is busy or the connection breaks."""
-    for pause in PAUSES:
-        try:
-            return download()
-        except (OSError, HTTPException) as error:
-            wait = _wait(error, pause)
-            if wait is None:
-                raise
-        time.sleep(wait)
-    return download()
-
-
-def _wait(error: Exception, pause: int) -> int | None:
-    """Return the seconds until a download that failed is repeated; None if that is useless."""
-    if isinstance(error, HTTPError):
-        asked = error.headers.get("Retry-After", "")
-        pause = int(asked) if asked.isdecimal() else pause
-        return pause if error.code in _BUSY and pause <= _LONGEST else None
-    why = error.reason if isinstance(error, URLError) else error
-    return pause if isinstance(why, (ConnectionError, TimeoutError, IncompleteRead)) else None
-
-
-def _answer(url: str, headers: Mapping[str, str], trust: Path | None) -> HTTPResponse:
-    try:
-        return _opened(url, headers, trust)
-    except HTTPError as error:
-        kind, _, challenge = error.headers.get("WWW-Authenticate", "").partition(" ")
-        if error.code != 401 or kind.lower() != "bearer":
-            raise
-    fields = dict(_CHALLENGE.findall(challenge))
-    realm = fields.pop("realm", "")
-    # Anyone gets such a token. Still, it is not requested over a weaker protocol than the manifest.
-    if realm.partition(":")[0] not in ("https", url.partition(":")[0]):
-        raise ValueError(f"the registry asks to log in at '{realm}'")
-    return _opened(url, headers, trust, f"Bearer {_token(realm, fields, trust)}")
-
-
-def _token(realm: str, fields: Mapping[str, str], trust: Path | None) -> str:
-    with _opened(f"{realm}?{urlencode(fields)}", {}, trust) as given:
-        found = _fields(_read(given))
-    token = found.get("token") or found.get("access_token")
-    if not isinstance(token, str):
-        raise ValueError(f"'{realm}' did not return a token")
-    return token
-
-
-def _opened(
-    url: str, headers: Mapping[str, str], trust: Path | None, authorization: str = ""
-) -> HTTPResponse:
-    context = ssl.create_default_context(cafile=trust)
-    request = Request(url, headers=dict(headers))  # noqa: S310 - the scheme is https, or a mirror's
-    if authorization:
-        # A registry redirects to a store of others, which gets no token.
-        request.add_unredirected_header("Authorization", authorization)
-    found: HTTPResponse = urlopen(request, timeout=SECONDS, context=context)  # noqa: S310
-    return found

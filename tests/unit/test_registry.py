@@ -16,6 +16,7 @@ import pytest
 
 from lumicontainer.errors import DownloadError
 from lumicontainer.host.registry import pinned_image, save_image
+from lumicontainer.system import budget
 
 from .test_fetch import serving
 
@@ -147,7 +148,7 @@ def answering(answers: tuple[Answer, ...], seen: list[str]) -> Iterator[str]:
     """Serve answers over loopback; yield the host and its port."""
     handler = partial(_Scripted, list(answers), seen)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f"127.0.0.1:{server.server_port}"
         server.shutdown()
 
@@ -172,8 +173,9 @@ def refused(complaint: str, *answers: Answer) -> list[str]:
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make repeated requests follow each other at once."""
-    monkeypatch.setattr("lumicontainer.host.registry.PAUSES", (0, 0, 0, 0))
-    monkeypatch.setattr("lumicontainer.host.registry.SECONDS", 0.5)
+    for kind in ("MANIFEST", "LAYER"):
+        limits = getattr(budget, kind)._replace(pauses=(0, 0, 0, 0), silence=0.5)
+        monkeypatch.setattr(budget, kind, limits)
 
 
 @pytest.mark.parametrize(

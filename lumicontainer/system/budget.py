@@ -1,0 +1,108 @@
+"""The limits of every transfer and of every helper program, in bytes and in seconds.
+
+They are far above what real images need: a slow line passes, and an answer without end does not.
+``step/download.sh`` and ``step/fetch.sh`` have those of ``SOURCE`` too, because steps run them.
+"""
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from lumicontainer.errors import DownloadError, HostError, LumicontainerError, StepError
+
+_MINUTE, _HOUR = 60, 3600
+_MIB, _GIB = 1 << 20, 1 << 30
+
+
+class Transfer(NamedTuple):
+    """Limit a transfer."""
+
+    most: int
+    """Bytes of the answer."""
+    seconds: float = 24 * _HOUR
+    """Time of all attempts together: a layer of 10 GB by 1 Mbit/s."""
+    slowest: int = 1 << 10
+    """Bytes a second, on average over each window."""
+    window: float = 2 * _MINUTE
+    silence: float = 30
+    """Seconds for which a server may send nothing."""
+    pauses: tuple[float, ...] = (1, 2, 4, 8)
+    """Seconds before each attempt but the first."""
+    longest_pause: int = _MINUTE
+    """A server that asks for a longer pause is not waited for."""
+
+
+MANIFEST = Transfer(4 * _MIB, _HOUR)
+"""The largest manifest that registries accept."""
+TOKEN = Transfer(_MIB, _HOUR)
+LAYER = Transfer(64 * _GIB)
+"""A layer, or another blob, whose manifest does not state its size."""
+SOURCE = Transfer(32 * _GIB, silence=2 * _MINUTE)
+"""A file or a repository; packages of ROCm have several GB."""
+
+
+class Helper(NamedTuple):
+    """Limit a program that runs until its output is complete."""
+
+    seconds: float
+    most: int
+    """Bytes of its stdout and stderr together."""
+    hint: str
+    error: type[LumicontainerError] = HostError
+    """Its exit code is that of a program that exceeds a limit."""
+
+
+_SLOW = "see why this host is so slow: its load, or a file system that does not answer"
+_NETWORK = "check the network, or name a mirror: --mirror FROM=TO"
+
+QUESTION = Helper(10 * _MINUTE, 64 * _MIB, _SLOW)
+"""A program of this host that answers a question."""
+ENGINE = Helper(30 * _MINUTE, 256 * _MIB, _SLOW)
+"""An engine that starts a container for a question; a shared file system may be slow."""
+FILES = Helper(24 * _HOUR, 1 * _GIB, _SLOW)
+"""A program that lists, copies, packs or removes files."""
+DOWNLOAD = Helper(SOURCE.seconds + _HOUR, 64 * _MIB, _NETWORK, DownloadError)
+"""curl or git, which have the limits of ``SOURCE`` too."""
+RESOLVE = Helper(6 * _HOUR, 64 * _MIB, _NETWORK, DownloadError)
+"""A resolver of Python packages on this host, which builds nothing."""
+BUILD = Helper(72 * _HOUR, 64 * _MIB, "build it in a layer, whose steps show their log", StepError)
+"""A resolver or installer in a container, which may compile sources."""
+
+
+class LimitError(ValueError):
+    """A transfer or a program exceeded a limit; another attempt would exceed it too."""
+
+
+class Pace:
+    """Measure one attempt of a transfer until ``end``, a time of the clock."""
+
+    def __init__(
+        self, limits: Transfer, end: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._limits, self._end, self._clock = limits, end, clock
+        # The frame of an answer is smaller than its content, unless it is an attack.
+        self._left = 2 * limits.most + _MIB
+        self._waited, self._got, self._began = 0.0, 0, 0.0
+
+    def patience(self) -> float:
+        """Return for how many seconds the next bytes may be waited for; begin to wait."""
+        self._began = self._clock()
+        if self._began >= self._end:
+            raise LimitError(f"it did not end within {self._limits.seconds:g} s")
+        return min(self._limits.silence, self._end - self._began)
+
+    def count(self, size: int) -> None:
+        """Note the bytes that have arrived; raise ``LimitError`` or ``TimeoutError``."""
+        limits = self._limits
+        self._left -= size
+        if self._left < 0:
+            raise LimitError(f"it has more than {limits.most} bytes")
+        self._got += size
+        # Time that this host needs for its own files does not count.
+        self._waited += self._clock() - self._began
+        if self._waited < limits.window:
+            return
+        if self._got < limits.slowest * self._waited:
+            what = f"fewer than {limits.slowest} bytes a second came for {self._waited:.0f} s"
+            raise TimeoutError(what)
+        self._waited, self._got = 0.0, 0
