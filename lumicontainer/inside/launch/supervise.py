@@ -9,11 +9,14 @@ import contextlib
 import importlib.util
 import os
 import runpy
+import shutil
 import signal
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 # torchrun and other launchers end on signals that they do not handle, such as those of Slurm's
 # ``--signal=USR1@90``; and torchrun always exits with 1. With proctrack/cgroup, Slurm signals only
@@ -24,6 +27,8 @@ from typing import Any
 FORWARDED = (signal.SIGUSR1, signal.SIGUSR2)
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _KILLED = 128
+_PATIENCE = 2.0  # seconds in which the main thread must run handlers
+_PAUSE = 0.1
 
 
 def ranks() -> Iterator[int]:
@@ -51,6 +56,43 @@ def _forward(number: int, _: object) -> None:
             os.kill(rank, number)
 
 
+# Handlers of Python run in the main thread, and only between its bytecodes. A launcher that waits
+# for an absent node does so in C++, for minutes. But the interpreter's own handler writes each
+# signal's number to the wakeup descriptor at once, which another thread reads.
+def _watch_signals() -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    answered = threading.Event()
+    # By default the system ignores this signal.
+    signal.signal(signal.SIGURG, lambda *_: answered.set())
+    threading.Thread(target=_watch, args=(reading, answered), daemon=True).start()
+
+
+def _watch(reading: int, answered: threading.Event) -> None:
+    main_thread = threading.main_thread().ident or 0
+    while True:
+        number = os.read(reading, 1)[0]
+        if number not in ENDING:
+            continue
+        answered.clear()
+        signal.pthread_kill(main_thread, signal.SIGURG)
+        if not answered.wait(_PATIENCE):
+            _end_by(number)
+
+
+def _end_by(number: int) -> NoReturn:
+    """End this process without its main thread, after its ranks."""
+    for rank in ranks():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(rank, number)
+    while any(ranks()):
+        time.sleep(_PAUSE)
+    if tempfile.tempdir:
+        shutil.rmtree(tempfile.tempdir, ignore_errors=True)
+    os._exit(_KILLED + number)
+
+
 def _exit_code(error: BaseException) -> int | None:
     """Return the exit code, as in a shell, of the rank that failed first; None for other errors."""
     any_error: Any = error
@@ -72,6 +114,7 @@ def main(words: list[str]) -> int:
     for number in (*FORWARDED, *ENDING):
         if number in FORWARDED or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _forward)
+    _watch_signals()
     # If it is ignored, each rank seems to end with 0.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     # Remove this file's folder, whose modules may hide others; PYTHONSAFEPATH does not add it.

@@ -80,6 +80,22 @@ def test_a_launcher_that_has_started_no_rank_ends(tmp_path: Path, name: str, cod
     assert list(tmp_path.glob("lumi-entry-*")) == []
 
 
+STUCK = """
+import ctypes
+libc, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(64)
+libc.pthread_mutex_lock(mutex)
+print("ready", flush=True)
+libc.pthread_mutex_lock(mutex)
+"""
+
+
+@pytest.mark.parametrize(("name", "code"), [("TERM", 143), ("INT", 130), ("HUP", 129)])
+def test_a_launcher_ends_that_waits_in_native_code(tmp_path: Path, name: str, code: int) -> None:
+    """So does one that waits for an absent node: handlers of Python do not run meanwhile."""
+    assert signalled(tmp_path, STUCK, signal.Signals[f"SIG{name}"])[0] == code
+    assert list(tmp_path.glob("lumi-entry-*")) == []
+
+
 def test_a_launcher_leaves_an_ignored_signal_ignored(tmp_path: Path) -> None:
     text = "import signal; print('ready', signal.getsignal(signal.SIGHUP).name, sep='\\n')"
     assert signalled(tmp_path, text, signal.SIGHUP, "trap '' HUP;") == (0, "SIG_IGN\n")
