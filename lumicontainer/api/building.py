@@ -18,11 +18,12 @@ from lumicontainer.build.checks import reproducibility, script_syntax
 from lumicontainer.build.checks.reproducibility import ChangedFile
 from lumicontainer.build.secrets import read_secrets
 from lumicontainer.build.workspace import workspace
+from lumicontainer.core.model import Recipe
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.core.rules.rules import refuse
-from lumicontainer.errors import InputError, Problem
+from lumicontainer.errors import InputError, Problem, Problems
 from lumicontainer.host import site
 from lumicontainer.host.mirrors import read_mirrors
 from lumicontainer.image import digests, integrity, records, sif
@@ -64,6 +65,7 @@ def order(
     compile_jobs: CompileJobs | None = None,
 ) -> BuildOrder:
     """Plan a build, and look whether its output is up to date; raise what is wrong with either."""
+    _refuse_unfinished(resolved.recipe)
     script_syntax.refuse_unparsable(resolved)
     warnings = tuple(refuse(resolved.findings))
     plan = planned(resolved)
@@ -74,6 +76,15 @@ def order(
     pipeline.check_output(path)
     current, doubts = _state(plan, path, options)
     return BuildOrder(plan, options, path, "", current, (*warnings, *doubts), compile_jobs)
+
+
+def _refuse_unfinished(recipe: Recipe) -> None:
+    """Raise ``InputError`` if an imported recipe names what its image does not have."""
+    problems, why = Problems(), "the imported file has it"
+    hint = "add it to the layer and delete this line, or delete the line to build without it"
+    for each in recipe.missing:
+        problems.add(f"the image would lack {each}", each.place, why=why, hint=hint)
+    problems.raise_if_any()
 
 
 def _state(plan: Plan, path: Path, options: BuildOptions) -> tuple[bool, Sequence[Problem]]:

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
-from lumicontainer.core.yaml import validators
+from lumicontainer.core.yaml import readers, validators
 from lumicontainer.core.yaml.nodes import Mapping as MappingNode
-from lumicontainer.core.yaml.nodes import Node
+from lumicontainer.core.yaml.nodes import Node, Scalar
 from lumicontainer.core.yaml.readers import Text, mapping, schema_of, with_schema
 from lumicontainer.core.yaml.record import fields_of
 from lumicontainer.core.yaml.validators import Accelerator, Summary
@@ -52,6 +52,17 @@ def _layer_uses(node: Node, problems: Problems) -> tuple[LayerUse, ...] | None:
     return tuple(LayerUse(layer, layer.place, values) for layer, values in found.items())
 
 
+_LINES = readers.sequence(readers.line)
+
+
+@with_schema(lambda: {**schema_of(_LINES), "type": ["array", "null"]})
+def _missing(node: Node, problems: Problems) -> tuple[Text, ...] | None:
+    """Read a list of lines, or the key that is left when all of them are deleted."""
+    if isinstance(node, Scalar) and node.plain and not node.text:
+        return ()
+    return _LINES(node, problems)
+
+
 class Recipe(NamedTuple):
     """Say what goes into an image: a base and layers, in order."""
 
@@ -66,6 +77,9 @@ class Recipe(NamedTuple):
     text: str
     profiles: tuple[Annotated[Text, validators.stem], ...] = ()
     """The profiles that the recipe was made for, the preferred ones first."""
+    missing: Annotated[tuple[Text, ...], _missing] = ()
+    """What an imported file wanted and the image does not have: `import` writes it. `build` refuses
+    the recipe until each line is deleted."""
 
 
 class Profile(NamedTuple):
