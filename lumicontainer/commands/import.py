@@ -1,7 +1,6 @@
 """``lumicontainer import``: write a recipe and a layer of another tool's file."""
 
 import argparse
-import re
 import shlex
 import sys
 from collections import Counter
@@ -19,15 +18,19 @@ from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.core.rules.rules import ERROR, HOLDS
 from lumicontainer.errors import EXAMINED_FAILED, OK
-from lumicontainer.importing.draft import NOT_CARRIED, OUTCOMES, Draft, Goal, ImportedLine
+from lumicontainer.importing.draft import (
+    NOT_CARRIED,
+    OUTCOMES,
+    Draft,
+    Goal,
+    ImportedLine,
+    short,
+)
 from lumicontainer.importing.read import name_for, reader_of
 from lumicontainer.importing.writing import files_of
 from lumicontainer.system.files.recipe_folder import display
-from lumicontainer.system.terminal.masking import masked
 from lumicontainer.system.terminal.output import print_json, print_table, report, say
 
-SHOWN = 60
-"""The characters of a line that the table shows."""
 MODEL = "pytorch"
 """The shipped recipe whose base, profiles and order of layers a written one has."""
 Use = str | Mapping[str, Mapping[str, Sequence[str]]]
@@ -64,14 +67,20 @@ def run(arguments: argparse.Namespace) -> int:
     recipe = _write(draft, file, folder, catalog)
     written = resolve(open_catalog(folder).materials(name, platform), [])
     rows = [_with_layer(each, written, draft.goal.python) for each in draft.lines]
+    wanted = [each for each in written.layers if each.name in draft.layers]
+    left_out = {each.name: each.omitted for each in wanted if each.omitted}
     if arguments.json:
         lines = [row._asdict() for row in rows]
-        print_json({"recipe": str(recipe), "platform": platform, "lines": lines})
+        head = {"recipe": str(recipe), "platform": platform, "left_out": left_out}
+        print_json({**head, "lines": lines})
     else:
         _print_rows(rows, file)
     sys.stdout.flush()
     failed = _check(written)
-    _say_next(recipe, name, arguments.platform)
+    _say_written(recipe, name)
+    if not arguments.json:
+        _print_missing(draft, file, left_out, platform)
+    _say_next(recipe, arguments.platform, unfinished=bool(draft.missing()))
     return EXAMINED_FAILED if failed or any(r.outcome == NOT_CARRIED for r in rows) else OK
 
 
@@ -141,8 +150,7 @@ def _with_layer(row: ImportedLine, written: Resolved, python: str) -> ImportedLi
 def _print_rows(rows: Sequence[ImportedLine], file: Path) -> None:
     table = []
     for row in rows:
-        place = str(row.line) if row.file == file.name else f"{row.file}:{row.line}"
-        table.append((place, row.outcome, _short(row.text), row.note))
+        table.append((_place(row, file), row.outcome, short(row.text), row.note))
     if table:
         print_table(table)
     counts = Counter(row.outcome for row in rows)
@@ -150,15 +158,35 @@ def _print_rows(rows: Sequence[ImportedLine], file: Path) -> None:
     sys.stdout.write(f"{file.name}: {', '.join(parts)}\n")
 
 
-def _short(text: str) -> str:
-    # The rest of a secret that is cut off would not be known as one.
-    line = re.sub(r"(\\\n|\s)+", " ", masked(text)).strip()
-    return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"
+def _place(row: ImportedLine, file: Path) -> str:
+    return str(row.line) if row.file == file.name else f"{row.file}:{row.line}"
 
 
-def _say_next(recipe: Path, name: str, platform: str | None) -> None:
-    more = f" --platform {platform}" if platform else ""
-    words = shlex.quote(display(recipe))
+def _print_missing(draft: Draft, file: Path, left_out: Mapping[str, str], platform: str) -> None:
+    """Print what the image will not have, as the last lines of the report."""
+    if left_out:
+        sys.stdout.write(f"on {platform} the image has no:\n")
+        print_table([(f"  {layer}", why) for layer, why in left_out.items()])
+    if missing := draft.missing():
+        sys.stdout.write("the image will not have:\n")
+        rows = [(f"  {each.missing}", f"line {_place(each, file)}", each.note) for each in missing]
+        print_table(rows)
+    sys.stdout.flush()
+
+
+def _say_written(recipe: Path, name: str) -> None:
     there = (recipe.parent / LAYERS / name).is_dir()
     layer = f", with its layer in {LAYERS}/{name}" if there else ""
-    say(f"written: {words}{layer}\nnext step:\n  lumicontainer build {words}{more}")
+    say(f"written: {shlex.quote(display(recipe))}{layer}")
+
+
+def _say_next(recipe: Path, platform: str | None, *, unfinished: bool) -> None:
+    more = f" --platform {platform}" if platform else ""
+    words = shlex.quote(display(recipe))
+    if unfinished:
+        say(
+            f"next step: add these to the layer or do without, and delete their lines under "
+            f"'missing' in {words}; then\n  lumicontainer build {words}{more}"
+        )
+    else:
+        say(f"next step:\n  lumicontainer build {words}{more}")

@@ -9,7 +9,8 @@ from lumicontainer.core.model.files import LayerFile
 from lumicontainer.core.model.requirements import is_file_of
 from lumicontainer.errors import InputError, Problems
 from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, Draft, FileLine
-from lumicontainer.importing.requirements import inner_name
+from lumicontainer.importing.lists.requirements import inner_name
+from lumicontainer.importing.shell.losses import Losses
 from lumicontainer.system.files.recipe_folder import NAME_INPUTS, files_below, read_bytes
 from lumicontainer.system.units import count
 
@@ -21,8 +22,9 @@ _IGNORE = ".dockerignore"
 class Copies:
     """Remember what was copied where, for commands that read it."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Draft, losses: Losses) -> None:
         self.draft = draft
+        self.losses = losses
         self._places: dict[str, str] = {}
 
     def find(self, path: str) -> str:

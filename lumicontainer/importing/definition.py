@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.importing.draft import CARRIED, Draft, FileLine, imported_text
 from lumicontainer.importing.environment import add_path, add_variable
-from lumicontainer.importing.script import ShellReader
-from lumicontainer.importing.shell_split import expand_variables, other_program
+from lumicontainer.importing.shell.script import ShellReader
+from lumicontainer.importing.shell.split import expand_variables, other_program
 from lumicontainer.importing.spython_parsers import section as parsed
 
 _ARGUMENT = re.compile(r"\{\{\s*(\w+)\s*\}\}")
@@ -86,7 +86,7 @@ class _Reader(ShellReader):
     def leave_out(self, each: Section) -> None:
         if each.name == "bootstrap":
             text = " ".join(text.strip() for text in each.lines if text.strip())
-            self.line(each.line, text).refuse("only the last stage becomes the image")
+            self.line(each.line, text).refuse("only the last stage becomes the image", "")
 
     def read(self, each: Section) -> None:
         line = self.line(each.line, f"%{each.name} {each.rest}".strip())

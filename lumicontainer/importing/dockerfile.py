@@ -24,9 +24,9 @@ from lumicontainer.importing.draft import (
     imported_text,
 )
 from lumicontainer.importing.environment import UNKNOWN_EXPANSION, add_path, add_variable
-from lumicontainer.importing.requirements import url_source
-from lumicontainer.importing.script import ShellReader
-from lumicontainer.importing.shell_split import OTHER_EXPANSION, expand_variables, other_program
+from lumicontainer.importing.lists.requirements import url_source
+from lumicontainer.importing.shell.script import ShellReader
+from lumicontainer.importing.shell.split import OTHER_EXPANSION, expand_variables, other_program
 from lumicontainer.importing.spython_parsers import instruction as parsed
 from lumicontainer.system.terminal.masking import has_password
 
@@ -280,12 +280,11 @@ class _Reader(ShellReader):
         path = folder if folder.startswith("/") else f"{self.folder}/{folder}"
         block = f"mkdir -p {shlex.quote(path)}\n"
         why = "it has a variable without a known value" if "$" in path else hazard(block)
-        self.folder, self.lost = path, ("", "")
-        if used := self.used(path):
-            self.lost = (path, self.missing[used])
-            line.note(self.missing[used], f"{used} is not there")
+        self.folder = path
+        if lost := self.losses.find(path, "/"):
+            line.note(lost.outcome, lost.reason())
         elif why:
-            self.lost = (path, NOT_CARRIED)
+            self.losses.lose(path, "/")
             line.refuse(why)
         else:
             self.draft.script.append(block)

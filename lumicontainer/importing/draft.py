@@ -18,6 +18,8 @@ from lumicontainer.system.terminal import masking
 CARRIED, REPLACED, NOT_NEEDED, NOT_CARRIED = OUTCOMES = (
     *("carried", "replaced", "not needed", "not carried"),
 )
+SHOWN = 60
+"""The characters of a line that reports show."""
 
 _SOURCE: Mapping[str, Reader[Any]] = {
     "git": validators.https_url,
@@ -38,6 +40,9 @@ class ImportedLine(NamedTuple):
     note: str = ""
     layer: str = ""
     """The layer that takes its place."""
+    missing: str = ""
+    """What the image does not have for it, in a few words; empty if that is nothing, or if an
+    earlier line says it."""
 
 
 class Goal(NamedTuple):
@@ -73,6 +78,11 @@ class Draft:
         """Return whether anything was found for a layer of its own."""
         return any((self.apt, self.python, self.environment, self.path, self.script))
 
+    def missing(self) -> list[ImportedLine]:
+        """Return the first line for each thing that the image does not have."""
+        named = {line.missing: line for line in reversed(self.lines) if line.missing}
+        return [*reversed(named.values())]
+
 
 class FileLine(NamedTuple):
     """Name a line of a file, or a part of it, and add to a draft what becomes of it."""
@@ -88,7 +98,10 @@ class FileLine(NamedTuple):
 
     def note(self, outcome: str, why: str = "", layer: str = "") -> None:
         """Add what became of the line."""
-        row = ImportedLine(self.file, self.number, self.text, outcome, why, layer)
+        self._add(outcome, why, layer, "")
+
+    def _add(self, outcome: str, why: str, layer: str, missing: str) -> None:
+        row = ImportedLine(self.file, self.number, self.text, outcome, why, layer, missing)
         self.draft.lines.append(row)
 
     def start(self, command: str) -> None:
@@ -98,9 +111,12 @@ class FileLine(NamedTuple):
         else:
             self.note(NOT_NEEDED, "it starts nothing")
 
-    def refuse(self, why: str) -> None:
-        """Add that the line is not carried over, and why."""
-        self.note(NOT_CARRIED, why)
+    def refuse(self, why: str, missing: str | None = None) -> None:
+        """Add that the line is not carried over, and why.
+
+        ``missing`` is what the image does not have for it, the line itself by default.
+        """
+        self._add(NOT_CARRIED, why, "", short(self.text) if missing is None else missing)
 
     def replace(self, layer: str, why: str = "") -> None:
         """Add that a layer takes the place of the line."""
@@ -118,7 +134,7 @@ class FileLine(NamedTuple):
             self.note(REPLACED, base, next(iter(row["layers"]), ""))
         else:
             why = row.get("refuse", "unknown base image; add what you need of it to the layer")
-            self.refuse(f"{why}; {base}")
+            self.refuse(f"{why}; {base}", row.get("missing", f"what the base image {image} has"))
 
     def refuse_source(self, source: Mapping[str, str]) -> None:
         """Add that a download is not carried over, and the source that would pin it."""
@@ -127,7 +143,8 @@ class FileLine(NamedTuple):
             return
         if source not in self.draft.to_pin:
             self.draft.to_pin.append(source)
-        self.refuse("pin it as a source: see 'sources' at the end of layer.yaml")
+        why = "pin it as a source: see 'sources' at the end of layer.yaml"
+        self.refuse(why, source.get("git", source.get("url")))
 
     def decided(self, kind: str, name: str, more: str = "") -> bool:
         """Add what the table of replacements says of a name; return False if it says nothing."""
@@ -137,8 +154,17 @@ class FileLine(NamedTuple):
         elif "drop" in row:
             self.note(NOT_NEEDED, row["drop"])
         elif "refuse" in row:
-            self.refuse(row["refuse"])
+            self.refuse(row["refuse"], row.get("missing"))
         return bool(row)
+
+
+def short(text: str) -> str:
+    """Return a text on one line without its secrets, shortened.
+
+    The rest of a secret that is cut off would not be known as one.
+    """
+    line = re.sub(r"(\\\n|\s)+", " ", masking.masked(text)).strip()
+    return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"
 
 
 def imported_text(draft: Draft, name: str) -> str:

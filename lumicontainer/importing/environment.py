@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from lumicontainer.core.yaml.validators import absolute, constant
 from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, FileLine, fault
 from lumicontainer.importing.replacements import table
-from lumicontainer.importing.shell_split import OTHER_EXPANSION, expand_variables
+from lumicontainer.importing.shell.split import OTHER_EXPANSION, expand_variables
 from lumicontainer.system.terminal.masking import has_password
 
 _READABLE = "it has a password, which all who read the image would have"

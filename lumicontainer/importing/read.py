@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.importing.conda import read_environment
 from lumicontainer.importing.definition import read_definition
 from lumicontainer.importing.dockerfile import read_dockerfile
 from lumicontainer.importing.draft import Draft
-from lumicontainer.importing.requirements import read_requirements
+from lumicontainer.importing.lists.conda import read_environment
+from lumicontainer.importing.lists.requirements import read_requirements
 
 _READERS: Mapping[str, Callable[[Draft, str], None]] = {
     r"(dockerfile|containerfile)([._-].*)?|.*\.(dockerfile|containerfile)": read_dockerfile,

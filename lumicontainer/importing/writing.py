@@ -26,6 +26,11 @@ _TO_PIN = """\
 # Not carried over: fill in what pins them, and let install.sh use them as $sources/NAME.
 # sources:
 """
+_MISSING = """\
+
+# The image lacks these. Delete the line of each that you added to the layer, or do without.
+missing:
+"""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -71,11 +76,19 @@ def files_of(
     if draft.script or (own and not draft.is_layer()):
         found[f"{folder}/{SCRIPT}"] = _SCRIPT.format(file=shown) + "\n".join(draft.script)
     text = _SCHEMA.format("", SCHEMAS, "recipe") + _dump({**recipe, "layers": [*layers, *own]})
+    text += _missing(draft)
     made = {name: LayerFile(name, 0o644, each.encode()) for name, each in found.items()}
     copied = {f"{folder}/{name}": each for name, each in draft.files.items()}
     name = f"{draft.name}.yaml"
     # A folder without its recipe is one that was not finished.
     return {**copied, **made, name: LayerFile(name, 0o644, text.encode())}
+
+
+def _missing(draft: Draft) -> str:
+    """Return the key of a recipe that names what the image does not have; empty for nothing."""
+    texts = (f"{each.missing} ({each.file}:{each.line})" for each in draft.missing())
+    rows = "".join(f"  - {json.dumps(each, ensure_ascii=False)}\n" for each in texts)
+    return f"{_MISSING}{rows}" if rows else ""
 
 
 def _layer(draft: Draft, summary: str) -> str:

@@ -1,6 +1,7 @@
 """What ``import`` makes of files in the style of popular projects, and what it leaves alone."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -50,6 +51,7 @@ def as_text(report: str) -> str:
     return "".join(
         f"{row['file']}:{row['line']}: {row['outcome']}: {' '.join(row['text'].split())}\n"
         + (f"    {row['note']}\n" if row["note"] else "")
+        + (f"    missing: {row['missing']}\n" if row["missing"] else "")
         for row in rows
     )
 
@@ -100,6 +102,43 @@ def test_it_prints_a_table_and_the_next_command(lumicontainer: Run, tmp_path: Pa
     assert done.stdout.endswith("Dockerfile: 9 carried, 2 replaced, 2 not needed, 0 not carried\n")
     assert done.stderr.endswith("\n  lumicontainer build small/small.yaml\n")
     assert lumicontainer("show", "small/small.yaml", cwd=tmp_path).returncode == 0
+
+
+UNFINISHED = (
+    "FROM debian\nRUN pip install vllm polars && curl -o /opt/a.sh https://a.example/a.sh\n"
+)
+
+
+def test_the_last_lines_say_what_the_image_will_not_have(
+    lumicontainer: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "Dockerfile").write_text(UNFINISHED)
+    done = lumicontainer("import", "Dockerfile", "--name", "mine", cwd=tmp_path)
+    assert done.returncode == 1
+    *_, heading, first, second = done.stdout.splitlines()
+    assert heading == "the image will not have:"
+    assert first.split()[:3] == ["vllm", "line", "2"]
+    assert second.split()[:3] == ["https://a.example/a.sh", "line", "2"]
+    assert "delete their lines under 'missing' in mine/mine.yaml" in done.stderr
+
+
+def test_a_draft_is_refused_until_what_is_missing_is_deleted(
+    lumicontainer: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "Dockerfile").write_text(UNFINISHED)
+    lumicontainer("import", "Dockerfile", "--name", "mine", cwd=tmp_path)
+    recipe = tmp_path / "mine/mine.yaml"
+    build = ("build", "mine/mine.yaml", "--dry-run", "--platform", "workstation")
+    done = lumicontainer(*build, cwd=tmp_path)
+    refused(done, "the image would lack vllm (Dockerfile:2)\n  where: mine/mine.yaml:9:5\n")
+    assert "or delete the line to build without it" in done.stderr
+    text = recipe.read_text()
+    recipe.write_text(re.sub(r"(?m)^  - .*vllm.*\n", "", text))
+    done = lumicontainer(*build, cwd=tmp_path)
+    assert "vllm" not in done.stderr
+    refused(done, "the image would lack https://a.example/a.sh (Dockerfile:2)")
+    recipe.write_text(re.sub(r"(?m)^  - .*\n", "", text))
+    succeeded(lumicontainer(*build, cwd=tmp_path))
 
 
 def test_a_second_import_overwrites_nothing(lumicontainer: Run, tmp_path: Path) -> None:

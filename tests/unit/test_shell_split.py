@@ -2,7 +2,7 @@
 
 import pytest
 
-from lumicontainer.importing.shell_split import command_words, expand_variables, split
+from lumicontainer.importing.shell.split import command_words, expand_variables, split
 
 LOOP = "for i in 1 2; do\n  a && b; if x; then y; fi\ndone <list"
 HEREDOC = "cat <<'END' >/x\nfor x in; &&\nEND"

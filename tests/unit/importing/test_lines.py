@@ -49,7 +49,7 @@ def test_a_command_keeps_its_heredoc(imported: Import, command: str) -> None:
     docker = imported("Dockerfile", f"FROM debian\nRUN {command}\nRUN id\n")
     after = 3 + command.count("\n")
     assert rows(docker) == [(2, "carried", command), (after, "carried", "id")]
-    assert f"(\n{command}\n)" in docker.script[0]
+    assert f"(\ncd /\n{command}\n)" in docker.script[0]
     apptainer = imported("a.def", f"Bootstrap: docker\nFrom: debian\n%post\n{post}id\n")
     assert rows(apptainer)[1:] == [(4, "carried", command), (after + 2, "carried", "id")]
 

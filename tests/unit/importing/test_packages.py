@@ -6,6 +6,7 @@ import pytest
 
 from .conftest import Import, notes, rows
 
+UNKNOWN = "the option '{}' of conda is not known, so nothing of this line is carried"
 CONDA = "name: x\ndependencies: [polars]\n"
 
 
@@ -41,9 +42,9 @@ def test_specs_of_conda_are_read_from_a_text_file(dockerfile: Import) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ("conda install --no-deps numpy", "the option '--no-deps' of conda has no counterpart"),
-        ("conda create --clone base", "the option '--clone' of conda has no counterpart"),
-        ("conda env create -f", "the option '-f' of conda has no counterpart"),
+        ("conda install --no-deps numpy", UNKNOWN.format("--no-deps")),
+        ("conda create --clone base", UNKNOWN.format("--clone")),
+        ("conda env create -f", UNKNOWN.format("-f")),
         ("conda env create -f other.yml", "the file is not below the folder of what is imported"),
         ("conda env create", "the file is not below the folder of what is imported"),
         ("conda env create -f a.yml", "expected an environment of conda: a.yml"),

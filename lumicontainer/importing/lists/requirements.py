@@ -1,7 +1,7 @@
 """Read requirements of Python packages: single ones, and the lines of ``requirements.txt``."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import PurePosixPath
 
@@ -12,11 +12,13 @@ from packaging.utils import canonicalize_name
 from lumicontainer.core.model.requirements import marker_values, requirement, requirement_lines
 from lumicontainer.errors import InputError
 from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, Draft, FileLine, fault
-from lumicontainer.importing.replacements import table
+from lumicontainer.importing.shell.options import knows_option
 from lumicontainer.system.files.recipe_folder import read_bytes
 from lumicontainer.system.terminal import masking
 
 _HASH = re.compile(r"\s--hash[= ]\S+")
+_FILE = re.compile(r"(?i)^[^\s@:=<>!~;]*\.(txt|in|toml|lock|whl|cfg|ya?ml)(\[[^]]*\])?$")
+"""A word that names a file, though some are names of packages by their letters."""
 _REQUIREMENT = ("-r", "--requirement")
 _PROJECT = (
     "it installs a project with what that requires; name what it requires, and bind your code"
@@ -49,8 +51,16 @@ def add_line(line: FileLine, seen: Sequence[str] = ()) -> None:
     if option in _REQUIREMENT:
         named = inner_name(str(PurePosixPath(line.file).parent / value))
         read_named(line, named, partial(read_requirements, seen=seen), seen)
-    else:
+    elif option in ("-e", "--editable"):
+        add_requirement(line.part(f"{option} {value}"), value)
+    elif knows_option("pip", option):
+        rows = line.draft.lines
+        before = len(rows)
         add_option(line, option, value)
+        if len(rows) == before:
+            line.note(NOT_NEEDED, "pip decides it in the step")
+    else:
+        line.refuse(f"the option '{option}' of pip is not known")
 
 
 def inner_name(path: str) -> str:
@@ -89,11 +99,9 @@ def read_named(
 
 
 def add_option(line: FileLine, option: str, value: str) -> None:
-    """Add what becomes of an option of pip."""
+    """Add what becomes of an option of pip that changes what is installed."""
     line = line.part(f"{option} {value}".strip())
-    if option in ("-e", "--editable"):
-        add_requirement(line, value)
-    elif "download.pytorch.org" in value:
+    if "download.pytorch.org" in value:
         line.note(NOT_NEEDED, "the layer pytorch has its own index")
     else:
         line.decided("pip_options", option)
@@ -102,6 +110,9 @@ def add_option(line: FileLine, option: str, value: str) -> None:
 def add_requirement(line: FileLine, given: str) -> None:
     """Add a requirement as pip reads it: a name with versions, a URL or a path."""
     bare = _HASH.split(given)[0].strip()
+    if _FILE.search(bare):
+        line.refuse("it is a file, not the name of a package")
+        return
     if source := _source(bare):
         # A layer takes its place, or it is a source to pin.
         name = source.get("folder") or source.get("file", "").split("-")[0]
@@ -179,25 +190,3 @@ def url_source(url: str, file: str = "") -> dict[str, str]:
     # A password has no place in a layer, and the URL may be one that cannot be parsed.
     address = re.sub(r"(?<=://)[^/?#]*@", "", address)
     return {"url": address, "file": name, "sha256": sha256}
-
-
-def add_pip(line: FileLine, words: Sequence[str]) -> Iterator[str]:
-    """Add the words behind ``pip install``; yield the paths that ``--requirement`` names."""
-    left = list(words)
-    while left:
-        word = left.pop(0)
-        option, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
-        if not word.startswith("-"):
-            add_requirement(line.part(word), word)
-        elif option in table()["pip_flags"] or re.fullmatch("-[qvUI]+", option):
-            continue
-        elif option in table()["pip_settings"]:
-            left = left if equals else left[1:]
-        elif option in table()["pip_values"]:
-            value = value if equals else (left.pop(0) if left else "")
-            if option in _REQUIREMENT:
-                yield value
-            else:
-                add_option(line, option, value)
-        else:
-            line.part(f"pip install {word}").decided("pip_options", option)

@@ -1,9 +1,7 @@
 """Read environments of conda, which are also cotainr's files."""
 
-import getopt
 import re
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping
 
 from lumicontainer.core.model.requirements import requirement
 from lumicontainer.core.yaml import nodes
@@ -11,8 +9,8 @@ from lumicontainer.core.yaml.parse import parse_yaml
 from lumicontainer.errors import InputError, Problem, Problems
 from lumicontainer.importing.draft import CARRIED, Draft, FileLine, fault, imported_text
 from lumicontainer.importing.environment import add_variable
+from lumicontainer.importing.lists.requirements import add_line, add_requirement, file_lines
 from lumicontainer.importing.replacements import conda_name, table
-from lumicontainer.importing.requirements import add_line, add_requirement, file_lines
 from lumicontainer.system.files.recipe_folder import display
 
 _LIST = "dependencies"
@@ -71,27 +69,6 @@ def _of_pip(item: nodes.Node) -> list[nodes.Scalar] | None:
     items = entries[0][1].items
     found = [each for each in items if isinstance(each, nodes.Scalar)]
     return found if len(found) == len(items) else None
-
-
-class CondaWords(NamedTuple):
-    """Hold what a command of conda names."""
-
-    packages: Sequence[str]
-    files: Sequence[str]
-    unknown: str
-    """An option that may change what it installs; empty if there is none."""
-
-
-def wanted(words: Sequence[str]) -> CondaWords:
-    """Return what the words behind ``conda install`` or ``conda env create`` name."""
-    flags, settings = table()["conda_flags"], table()["conda_settings"]
-    known = [*flags, *(f"{name}=" for name in ("file", *settings))]
-    try:
-        given, packages = getopt.gnu_getopt(list(words), "yqvf:c:n:p:r:", known)
-    except getopt.GetoptError as error:
-        return CondaWords((), (), f"{'--' if len(error.opt) > 1 else '-'}{error.opt}")
-    files = [value.removeprefix("=") for name, value in given if name in ("-f", "--file")]
-    return CondaWords(packages, files, "")
 
 
 def read_specs(draft: Draft, name: str) -> None:

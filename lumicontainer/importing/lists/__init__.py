@@ -1,0 +1,1 @@
+"""Read lists of packages of other tools."""

@@ -1,0 +1,1 @@
+"""Read the shell text of other tools' files."""

@@ -1,0 +1,92 @@
+"""Read the commands that download something: a layer, or a source to pin, takes its place."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+
+from lumicontainer.importing.draft import NOT_CARRIED, NOT_NEEDED, FileLine
+from lumicontainer.importing.lists import requirements
+from lumicontainer.importing.shell.losses import Losses
+from lumicontainer.importing.shell.products import ARCHIVE, saved_as, value_of
+from lumicontainer.importing.shell.words import Command
+
+_URL = re.compile(r"(?:https?|ftp)://[^\s'\"|;)&>]+")
+_INSTALLERS = re.compile(
+    r"(?i)(mini|mamba|ana)(conda|forge)|micro\.?mamba|get-pip\.py|astral\.sh/uv"
+)
+_CLONE = re.compile(r"\bgit\s+(?:-\S+\s+(?:\w\S*=\S*\s+)?)*clone\b(.*)", re.DOTALL)
+
+
+def read_download(
+    line: FileLine, plain: str, command: Command | None, losses: Losses, folder: str
+) -> bool:
+    """Add what becomes of a download, and what is not there without it; False if it is none."""
+    urls = _URL.findall(plain)
+    if not urls:
+        return False
+    if clone := _CLONE.search(plain.replace("\\\n", " ")):
+        _read_clone(line, clone[1], urls[0], losses, folder)
+    elif not re.search(r"\b(curl|wget|aria2c)\b", plain):
+        return False
+    elif _INSTALLERS.search(urls[0]):
+        saved = _saved(plain, command) or PurePosixPath(urls[0]).name
+        losses.lose(saved, folder, NOT_NEEDED)
+        line.replace("python", "the layer has Python and pip")
+    else:
+        for number, url in enumerate(dict.fromkeys(urls)):
+            saved = "" if number else _saved(plain, command)
+            _read_file(line.part(url) if number else line, url, saved, losses, folder)
+    return True
+
+
+def _read_clone(line: FileLine, rest: str, url: str, losses: Losses, folder: str) -> None:
+    source, path = _clone(rest, url)
+    outcome = _decide(line, source, requirements.package_of(source["folder"]))
+    losses.lose(path or PurePosixPath(source["folder"]).name, folder, outcome)
+
+
+def _read_file(line: FileLine, url: str, saved: str, losses: Losses, folder: str) -> None:
+    source = requirements.url_source(url, PurePosixPath(saved).name)
+    name = PurePosixPath(url.partition("?")[0]).name
+    outcome = _decide(line, source, ARCHIVE.sub("", name))
+    losses.lose(saved or name, folder, outcome)
+    if "|" in line.text and ARCHIVE.search(name):
+        losses.lose(ARCHIVE.sub("", name), folder, outcome)
+
+
+def _decide(line: FileLine, source: Mapping[str, str], name: str) -> str:
+    """Add what takes the place of a source; return what becomes of lines that use it."""
+    if line.decided("sources", name.lower()) or (
+        "git" in source and line.decided("python", requirements.package_of(name))
+    ):
+        refused = line.draft.lines[-1].outcome == NOT_CARRIED
+        return NOT_CARRIED if refused else NOT_NEEDED
+    line.refuse_source(source)
+    return NOT_CARRIED
+
+
+def _clone(rest: str, url: str) -> tuple[dict[str, str], str]:
+    """Return the source of a clone, and the path that the command names for it."""
+    words: Iterator[str] = (word.strip("'\"") for word in rest.partition(url)[2].split())
+    behind = [word for word in words if word and word[0] not in "-&|;>12"]
+    path = behind[0] if behind and re.fullmatch(r"[\w./-]+", behind[0]) else ""
+    return requirements.git_source(url, PurePosixPath(path).name), path
+
+
+def _saved(text: str, command: Command | None) -> str:
+    """Return the path that a download is written to; empty if its URL names it."""
+    if command is None:
+        program = "wget" if re.search(r"\bwget\b", text) else "curl"
+        bare = re.split(r"[|;]", text[text.find(program) :])[0]
+        words = [program, *(word.strip("'\"") for word in bare.split()[1:])]
+        written = re.search(r"[^>&]>\s*[\"']?([\w./+-]+)", bare)
+        named = saved_as(words) or (written[1] if written else "")
+    else:
+        words = [*command.words]
+        named = saved_as(words) or "".join(command.outputs[:1])
+    name = PurePosixPath(named).name
+    if named and re.fullmatch(r"[A-Za-z0-9][\w.+-]*", name):
+        return named
+    into = value_of(words, "-P", "--directory-prefix") if words[:1] == ["wget"] else ""
+    url = _URL.search(text)
+    return f"{into}/{PurePosixPath(url[0].partition('?')[0]).name}" if into and url else ""

@@ -1,0 +1,158 @@
+"""Read the commands that install packages: those of apt, pip, uv and conda."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from lumicontainer.core.yaml.validators import apt_package
+from lumicontainer.importing.draft import CARRIED, Draft, FileLine, fault
+from lumicontainer.importing.lists import conda, project, requirements
+from lumicontainer.importing.shell.losses import Lost
+from lumicontainer.importing.shell.options import Options, read_options
+from lumicontainer.importing.shell.words import Command
+
+_TABLES = {"apt-get": "apt", "mamba": "conda", "micromamba": "conda", "pip": "pip", "uv": "uv"}
+_TABLES |= {"apt": "apt", "conda": "conda"}
+"""By program: the table of its options."""
+_VERBS = re.compile(r"install|create|sync|add|update|env")
+_PROJECT = "name what the project requires, and bind your code"
+
+
+class Places(NamedTuple):
+    """Find files of the image by the words of a command."""
+
+    name_of: Callable[[str], str]
+    """Return the name in the folder of what is imported; empty if it is not from there."""
+    lost: Callable[[str], Lost | None]
+    """Return what a word names that is not there."""
+
+
+def read_installer(line: FileLine, command: Command, places: Places) -> bool:
+    """Add what a command installs; return False if it is no such command."""
+    table = _TABLES.get(command.program())
+    if not table:
+        return False
+    words = command.words[1:]
+    options = read_options(table, words)
+    if options.unknown:
+        if not any(map(_VERBS.fullmatch, words)):
+            return False
+        refuse_unknown(line, command.program(), options.unknown)
+        return True
+    for verb, read in _READERS[table].items():
+        size = len(verb.split())
+        if " ".join(options.operands[:size]) == verb:
+            read(line, options._replace(operands=options.operands[size:]), places)
+            return True
+    return False
+
+
+def refuse_unknown(line: FileLine, program: str, option: str) -> None:
+    """Refuse a whole line, as what follows an unknown option may be its value."""
+    why = "so nothing of this line is carried"
+    line.refuse(f"the option '{option}' of {program} is not known, {why}")
+
+
+def _apt(line: FileLine, options: Options, places: Places) -> None:
+    del places
+    for word in dict.fromkeys(options.operands):
+        package, _, version = word.partition("=")
+        part = line.part(f"apt {word}")
+        if part.decided("apt", package):
+            continue
+        if fault(apt_package, package):
+            part.refuse("it is not the name of a Debian package")
+            continue
+        line.draft.apt.setdefault(package)
+        part.note(CARRIED, f"in the version of {line.draft.goal.base}" if version else "")
+
+
+def _pip(line: FileLine, options: Options, places: Places) -> None:
+    for word in options.operands:
+        _add_requirement(line.part(word), word, places)
+    for option, value in options.given:
+        if option in ("-r", "--requirement", "--requirements"):
+            _read_file(line.part(f"pip install -r {value}"), value, places)
+        elif option in ("-e", "--editable"):
+            _add_requirement(line.part(f"{option} {value}"), value, places)
+        else:
+            requirements.add_option(line, option, value)
+
+
+def _add_requirement(line: FileLine, word: str, places: Places) -> None:
+    path = re.sub(r"\[[^]]*\]$", "", word)
+    local = path.startswith((".", "/")) or ("/" in path and "://" not in path)
+    if local and (lost := places.lost(path)):
+        line.note(lost.outcome, lost.reason())
+    elif _is_file(line.draft, path, places):
+        line.refuse("it is a file of the folder, not the name of a package")
+    else:
+        requirements.add_requirement(line, word)
+
+
+def _is_file(draft: Draft, word: str, places: Places) -> bool:
+    names = filter(None, (places.name_of(word), requirements.inner_name(word)))
+    return any((draft.folder / name).is_file() for name in names)
+
+
+def _read_file(line: FileLine, path: str, places: Places) -> None:
+    """Add the lines of a file that pip, uv or conda reads."""
+    if lost := places.lost(path):
+        line.note(lost.outcome, lost.reason())
+        return
+    suffix = PurePosixPath(path).suffix
+    read = {".toml": project.read_project, ".lock": project.read_lock}.get(suffix)
+    requirements.read_named(line, places.name_of(path), read or requirements.read_requirements)
+
+
+def _conda(line: FileLine, options: Options, places: Places, default: str = "") -> None:
+    files = [value for name, value in options.given if name in ("-f", "--file")]
+    for path in files or ([default] if default else []):
+        if lost := places.lost(path):
+            line.note(lost.outcome, lost.reason())
+            continue
+        text = path.endswith((".txt", ".lock"))
+        read = conda.read_specs if text else conda.read_environment
+        requirements.read_named(line, places.name_of(path), read)
+    for word in options.operands:
+        conda.add_package(line.part(word))
+
+
+def _sync(line: FileLine, options: Options, places: Places) -> None:
+    """Add what ``uv sync`` installs: the packages of the lock, or what the project requires."""
+    groups = {"--extra", "--group", "--only-group", "--all-extras", "--all-groups", "--package"}
+    if chosen := [name for name, _ in options.given if name in groups]:
+        line.refuse(f"the option '{chosen[0]}' chooses a part of the project: {_PROJECT}")
+        return
+    for name, read in (("uv.lock", project.read_lock), ("pyproject.toml", project.read_project)):
+        if places.name_of(name):
+            requirements.read_named(line, places.name_of(name), read)
+            return
+    line.refuse(f"neither uv.lock nor pyproject.toml is in the folder: {_PROJECT}")
+
+
+_Read = Callable[[FileLine, Options, Places], None]
+_READERS: Mapping[str, Mapping[str, _Read]] = {
+    "apt": {"install": _apt},
+    "pip": {"install": _pip},
+    "uv": {"pip install": _pip, "add": _pip, "sync": _sync},
+    "conda": {
+        "install": _conda,
+        "create": _conda,
+        "env create": partial(_conda, default="environment.yml"),
+        "env update": partial(_conda, default="environment.yml"),
+    },
+}
+
+
+def spellings(command: Command) -> Sequence[str]:
+    """Return how the table of commands may name a command: without options, and as it is."""
+    whole = " ".join(command.words)
+    table = _TABLES.get(command.program())
+    if not table:
+        return [whole]
+    options = read_options(table, command.words[1:])
+    bare = " ".join((command.program(), *options.operands))
+    return [whole] if options.unknown else [bare, whole]

@@ -1,0 +1,111 @@
+"""Track what the image does not have: files and variables of lines that were not carried over."""
+
+import posixpath
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from lumicontainer.importing.draft import NOT_CARRIED, NOT_NEEDED
+from lumicontainer.importing.replacements import replacement_for
+
+_SYSTEM = re.compile(
+    r"/(?:opt|usr(?:/local)?|tmp|var(?:/tmp)?|etc|root|home|mnt|data|workspace|app|code|src)?"
+    r"(?:/(?:bin|sbin|lib|lib64|include|share|src|etc|cache|profile\.d))?(?:/[^/]+-linux-gnu)?"
+)
+"""Folders that hold more than one line puts there."""
+_WORD = re.compile(r"[\w.+/~@%{}$*?-]+")
+UNKNOWN = "/\0unknown"
+"""Stands for a folder that is not known."""
+
+
+class Lost(NamedTuple):
+    """Name what the image does not have, and what becomes of lines that use it."""
+
+    name: str
+    outcome: str = NOT_CARRIED
+    why: str = ""
+    """The reason if no line gave it yet."""
+
+    def reason(self, verb: str = "uses") -> str:
+        """Return why a line that uses it is not carried over."""
+        return self.why or f"it {verb} {self.name}, which is not there"
+
+
+def whole_path(path: str, folder: str) -> str:
+    """Return the absolute path of a word in a folder, without ``.`` and ``..``."""
+    found = posixpath.normpath(posixpath.join(folder or "/", path))
+    return f"/{found.lstrip('/')}"
+
+
+def is_shared(path: str) -> bool:
+    """Return whether a folder holds more than one line of a file puts there."""
+    return bool(_SYSTEM.fullmatch(path))
+
+
+class Losses:
+    """Hold what lines would have made that were not carried over."""
+
+    def __init__(self) -> None:
+        self._paths: dict[str, Lost] = {}
+        self._names: dict[str, Lost] = {}
+        self._variables: dict[str, Lost] = {}
+
+    def lose(self, path: str, folder: str, outcome: str = NOT_CARRIED) -> None:
+        """Add a file or a folder, by its whole name."""
+        whole = whole_path(path, folder)
+        if path and not is_shared(whole):
+            name = PurePosixPath(whole).name
+            self._paths[whole] = self._names[name] = Lost(name, outcome)
+
+    def lose_variable(self, name: str, outcome: str = NOT_CARRIED) -> None:
+        """Add a variable of the shell."""
+        self._variables[name] = Lost(f"${name}", outcome)
+
+    def restore(self, path: str, folder: str = "/") -> None:
+        """Take a file or a folder off, as a line that is carried over makes it."""
+        lost = self._paths.pop(whole_path(path, folder), None)
+        if lost:
+            self._names.pop(lost.name, None)
+
+    def restore_variable(self, name: str) -> None:
+        """Take a variable off, as a line that is carried over sets it."""
+        self._variables.pop(name, None)
+
+    def find(self, word: str, folder: str) -> Lost | None:
+        """Return what a word names that is not there; None if it names nothing of it."""
+        whole = whole_path(word, folder)
+        for path in (whole, *map(str, PurePosixPath(whole).parents)):
+            if lost := self._paths.get(path) or _of_others(path):
+                return lost
+        bare = posixpath.normpath(word) if word else ""
+        if "/" not in bare and bare in self._names:
+            return self._names[bare]
+        first = bare.partition("/")[0]
+        if not bare.startswith(("/", ".")) and UNKNOWN in whole and first in self._names:
+            return self._names[first]
+        if "*" in word or "?" in word:
+            found = (lost for path, lost in self._paths.items() if fnmatchcase(path, whole))
+            return next(found, None)
+        return None
+
+    def find_in(self, text: str, folder: str) -> Lost | None:
+        """Return the first thing that a text names and that is not there."""
+        for name, lost in self._variables.items():
+            if re.search(rf"\$(?:{name}\b|\{{{name}\b)", text):
+                return lost
+        return next(self._found(text, folder), None)
+
+    def _found(self, text: str, folder: str) -> Iterator[Lost]:
+        for word in _WORD.findall(re.sub(r"\w+://\S+", "", text)):
+            if lost := self.find(word, folder):
+                yield lost
+
+
+def _of_others(path: str) -> Lost | None:
+    """Return what a path of other images is, such as /opt/conda; None if it may be there."""
+    row = replacement_for("absent", path)
+    if "drop" in row:
+        return Lost(path, NOT_NEEDED, row["drop"])
+    return Lost(path, NOT_CARRIED, row["refuse"]) if row else None

@@ -1,0 +1,101 @@
+"""Say what a command makes: the files, folders and variables that others use after it."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from lumicontainer.importing.shell.words import Command
+
+ARCHIVE = re.compile(r"\.(tar(\.\w+)?|tgz|tbz2?|txz|zip)$")
+_REDIRECTION = re.compile(r"[^>&0-9-][12]?>{1,2}\s*[\"']?([\w./+@{}$-]+)")
+_PREFIX = re.compile(r"(?:--prefix=|-DCMAKE_INSTALL_PREFIX=)[\"']?([\w./+-]+)")
+_SETS = re.compile(r"(?:export\s+|local\s+|declare\s+(?:-\w+\s+)?)?([A-Za-z_]\w*)=")
+
+
+def products(text: str, command: Command | None) -> Iterator[str]:
+    """Yield the paths that a command writes, as it names them."""
+    yield from _PREFIX.findall(text)
+    if command is None:
+        yield from _REDIRECTION.findall(text)
+        yield from _of_archives(text)
+        return
+    yield from command.outputs
+    yield from _READERS.get(command.program(), _nothing)(command.words[1:])
+
+
+def variables(text: str) -> list[str]:
+    """Return the variables that a command sets."""
+    found = _SETS.match(text)
+    return [found[1]] if found else []
+
+
+def _nothing(words: Sequence[str]) -> Iterator[str]:
+    del words
+    yield from ()
+
+
+def _all(words: Sequence[str]) -> Iterator[str]:
+    yield from (word for word in words if not word.startswith("-"))
+
+
+def _target(words: Sequence[str]) -> Iterator[str]:
+    """Yield what a copy writes: the last word, or a file of each name in it."""
+    *sources, target = [*_all(words)] or [""]
+    yield target
+    yield from (f"{target}/{PurePosixPath(each).name}" for each in sources)
+
+
+def _saved(words: Sequence[str]) -> Iterator[str]:
+    yield saved_as(["curl", *words])
+
+
+def _unpacked(words: Sequence[str]) -> Iterator[str]:
+    folder = value_of(words, "-C", "--directory", "-d")
+    if folder:
+        yield folder
+    for word in words:
+        if ARCHIVE.search(word):
+            name = ARCHIVE.sub("", PurePosixPath(word).name)
+            yield f"{folder}/{name}" if folder else name
+
+
+def _of_archives(text: str) -> Iterator[str]:
+    for word in re.findall(r"[\w.+/:~%-]+", text):
+        if ARCHIVE.search(word):
+            yield ARCHIVE.sub("", PurePosixPath(word).name)
+    if found := re.search(r"\btar\b[^|;&]*\s(?:-C|--directory)[ =]?[\"']?([\w./+-]+)", text):
+        yield found[1]
+
+
+def value_of(words: Sequence[str], *options: str) -> str:
+    """Return the value of an option, in any form; empty if it is not there."""
+    for number, word in enumerate(words):
+        for option in options:
+            if word == option:
+                return next(iter(words[number + 1 :]), "")
+            if word.startswith(f"{option}=") and option.startswith("--"):
+                return word.partition("=")[2]
+            if word.startswith(option) and not option.startswith("--") and len(word) > len(option):
+                return word[len(option) :].removeprefix("=")
+    return ""
+
+
+def saved_as(words: Sequence[str]) -> str:
+    """Return the path that ``curl`` or ``wget`` writes by an option; empty if the URL names it."""
+    long, letter = ("--output-document", "O") if words[:1] == ["wget"] else ("--output", "o")
+    for number, word in enumerate(words):
+        if word == long or re.fullmatch(rf"-[A-Za-z]*{letter}", word):
+            return next(iter(words[number + 1 :]), "")
+        if word.startswith(f"{long}="):
+            return word.partition("=")[2]
+        if found := re.fullmatch(rf"-[a-zA-NP-Z]*?{letter}=?(.+)", word):
+            return found[1]
+    return ""
+
+
+_READERS: Mapping[str, Callable[[Sequence[str]], Iterator[str]]] = {
+    **dict.fromkeys(("mkdir", "touch", "tee"), _all),
+    **dict.fromkeys(("cp", "mv", "ln", "install", "rsync"), _target),
+    **dict.fromkeys(("tar", "unzip"), _unpacked),
+}
+"""By program: what yields the paths that its words say it writes."""

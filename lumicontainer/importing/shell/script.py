@@ -1,0 +1,240 @@
+"""Turn the shell text of ``RUN`` and ``%post`` into packages, and lines of ``install.sh``."""
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from lumicontainer.core.apptainer_syntax import hazard
+from lumicontainer.importing.copies import Copies
+from lumicontainer.importing.draft import CARRIED, NOT_CARRIED, NOT_NEEDED, Draft, FileLine
+from lumicontainer.importing.environment import add_variable
+from lumicontainer.importing.replacements import replacement_for, table
+from lumicontainer.importing.shell import products
+from lumicontainer.importing.shell.downloads import read_download
+from lumicontainer.importing.shell.installers import Places, read_installer, spellings
+from lumicontainer.importing.shell.losses import UNKNOWN, Losses, Lost, whole_path
+from lumicontainer.importing.shell.split import ShellCommand, expand_variables, split
+from lumicontainer.importing.shell.words import Command, simple_command
+from lumicontainer.system import process
+
+_UNPINNED = "it downloads what nothing pins; name it under 'sources' of the layer"
+_UNKNOWN = "it has a variable without a known value"
+_ENTERS = ("cd", "pushd")
+_SETTING = re.compile(
+    r"echo\s+(['\"]?)(?:export\s+)?([A-Za-z_]\w*)=([^'\"$`]*)\1\s*>>\s*"
+    r"[\"']?\$\{?(?:SINGULARITY|APPTAINER)_ENVIRONMENT\}?[\"']?"
+)
+"""Adds a variable of the image in ``%post``."""
+
+
+class _Part(NamedTuple):
+    """Hold one command with what is known of it."""
+
+    line: FileLine
+    command: Command | None
+    plain: str
+    """Its text with the values of known variables."""
+    several: bool
+    """Whether it is more than words: a pipe, a loop, a redirection, a heredoc."""
+
+
+class _Scope:
+    """Hold where the commands of one text run, and the variables that they set."""
+
+    def __init__(self, folder: str, values: Mapping[str, str], line: int) -> None:
+        self.folder = self.real = folder
+        """The folder of the file's commands, and that of the kept ones."""
+        self.values = dict(values)
+        self.first = line
+        self.before: list[str] = []
+
+
+class ShellReader:
+    """Read a file with shell text, whose folders and variables go on from line to line."""
+
+    def __init__(self, draft: Draft, file: str) -> None:
+        self.draft = draft
+        self.file = file
+        self.losses = Losses()
+        self.copies = Copies(draft, self.losses)
+        self.folder = ""
+        """Where commands run."""
+
+    def line(self, number: int, text: str) -> FileLine:
+        """Return a line of the file."""
+        return FileLine(self.draft, self.file, number, text)
+
+    def read_shell(self, text: str, first: int, values: Mapping[str, str]) -> None:
+        """Add the commands of a text whose first line has the number ``first``."""
+        scope = _Scope(self.folder or "/", values, first)
+        kept = self._read_commands(text, scope)
+        if any(not re.match(r"cd\s", each) for each in kept):
+            body = "\n".join([f"cd {shlex.quote(self.folder or '/')}", *kept])
+            head = f"# {self.file}:{first}\n# shellcheck disable=all\n"
+            self.draft.script.append(f"{head}(\n{body}\n)\n")
+
+    def _read_commands(self, text: str, scope: _Scope) -> list[str]:
+        """Add the commands of a text; return the lines of the script."""
+        kept: list[str] = []
+        for shell in split(text):
+            line = self.line(scope.first + shell.offset, shell.text)
+            command = simple_command(shell.text, scope.values)
+            plain = expand_variables(_without_wrappers(shell.text), scope.values)
+            part = _Part(line, command, plain, shell.compound)
+            if lines := self._read_part(part, shell, scope):
+                if scope.real != scope.folder and not _enters(part):
+                    kept.append(f"cd {shlex.quote(scope.folder)}")
+                scope.real = scope.folder
+                kept += lines
+        return kept
+
+    def _read_part(self, part: _Part, shell: ShellCommand, scope: _Scope) -> list[str]:
+        """Add what becomes of a command; return the lines of the script for it."""
+        line, rows = part.line, self.draft.lines
+        if _enters(part):
+            return self._enter(part, scope)
+        here = self._lost_folder(scope)
+        script = part.command.script() if part.command and not here else None
+        if script is not None and (lines := self._read_inner(line, script, scope)) is not None:
+            return lines
+        if here:
+            line.note(here.outcome, here.reason("runs in"))
+        elif self._is_kept(part, scope):
+            for path in products.products(part.plain, part.command):
+                self.losses.restore(path, scope.folder)
+            for name in products.variables(shell.text):
+                self.losses.restore_variable(name)
+            scope.values |= _assigned(part)
+            return [shell.text]
+        outcome = rows[-1].outcome
+        if outcome == NOT_CARRIED or here or rows[-1].note.startswith("it uses "):
+            self._lose_products(part, shell, scope, outcome)
+        return []
+
+    def _lose_products(self, part: _Part, shell: ShellCommand, scope: _Scope, outcome: str) -> None:
+        for path in products.products(part.plain, part.command):
+            self.losses.lose(path, scope.folder, outcome)
+        for name in products.variables(shell.text):
+            scope.values.pop(name, None)
+            self.losses.lose_variable(name, outcome)
+
+    def _lost_folder(self, scope: _Scope) -> Lost | None:
+        return self.losses.find(scope.folder, "/") if scope.folder != "/" else None
+
+    def _enter(self, part: _Part, scope: _Scope) -> list[str]:
+        """Add what becomes of a command that changes the folder."""
+        line = part.line
+        words = part.command.words if part.command else ("cd", UNKNOWN)
+        if words[0] == "popd" or words[1:2] == ("-",):
+            scope.folder = scope.before.pop() if scope.before else "/"
+        else:
+            target = words[1] if words[1:] else "/root"
+            scope.before.append(scope.folder)
+            scope.folder = whole_path(target, scope.folder)
+        lost = self.losses.find_in(line.text, scope.folder) if part.command is None else None
+        lost = lost or self._lost_folder(scope)
+        if lost:
+            scope.folder = whole_path(lost.name, "/") if part.command is None else scope.folder
+            line.note(lost.outcome, lost.reason())
+            return []
+        if part.command is None and (why := hazard(line.text) or _syntax_error(line.text)):
+            line.refuse(why)
+            return []
+        line.note(CARRIED)
+        known = UNKNOWN not in scope.folder
+        return [f"cd {shlex.quote(scope.folder)}" if known else line.text]
+
+    def _read_inner(self, line: FileLine, script: str, scope: _Scope) -> list[str] | None:
+        """Add the commands of ``bash -c``; None if the command can stay as it is."""
+        rows = self.draft.lines
+        before = len(rows)
+        inner = _Scope(scope.folder, scope.values, line.number)
+        lines = self._read_commands(script, inner)
+        if all(row.outcome == CARRIED for row in rows[before:]) and len(lines) == len(
+            rows[before:]
+        ):
+            del rows[before:]
+            return None
+        return ["\n".join(["(", *lines, ")"])] if lines else []
+
+    def _is_kept(self, part: _Part, scope: _Scope) -> bool:
+        """Add what becomes of a command; return whether it is a line of the script."""
+        line, command = part.line, part.command
+        if setting := _SETTING.fullmatch(line.text.strip()):
+            add_variable(line, setting[2], setting[3])
+            return False
+        if command is None:
+            unknown = not part.several and bool(re.search(table()["downloads"], line.text))
+            why = replacement_for("commands", _without_wrappers(line.text)).get("refuse", "")
+            return self._is_other_kept(part, scope, _UNKNOWN if unknown else why)
+        before = len(self.draft.lines)
+        if not command.words and not command.assigned:
+            line.note(NOT_NEEDED, "nothing is left to do")
+            return False
+        if read_installer(line, command, self._places(scope)):
+            if len(self.draft.lines) == before:
+                line.note(NOT_NEEDED, "nothing is left to do")
+            return False
+        named = (each for each in spellings(command) if replacement_for("commands", each))
+        if (name := next(named, None)) is not None:
+            return not line.decided("commands", name)
+        return self._is_other_kept(part, scope)
+
+    def _places(self, scope: _Scope) -> Places:
+        return Places(
+            lambda path: self.copies.find(whole_path(path, scope.folder)),
+            lambda word: self.losses.find(word, scope.folder),
+        )
+
+    def _is_other_kept(self, part: _Part, scope: _Scope, why: str = "") -> bool:
+        """Add what becomes of a command that installs no packages by name."""
+        line, text = part.line, part.line.text
+        if read_download(line, part.plain, part.command, self.losses, scope.folder):
+            return False
+        if lost := self._find_lost(part, scope):
+            line.note(lost.outcome, lost.reason())
+            return False
+        if re.search(r"/etc/apt/|sources\.list", text):
+            why = "name a script that does it under apt_repositories of the layer"
+        elif re.search(table()["downloads"], text):
+            why = why or _UNPINNED
+        if why := why or hazard(text) or _syntax_error(text):
+            line.refuse(why)
+            return False
+        line.note(CARRIED)
+        return True
+
+    def _find_lost(self, part: _Part, scope: _Scope) -> Lost | None:
+        return self.losses.find_in(part.plain, scope.folder)
+
+
+def _enters(part: _Part) -> bool:
+    if part.command is None:
+        return bool(re.match(r"(?:cd|pushd)\s", part.line.text)) and not part.several
+    return part.command.program() in (*_ENTERS, "popd")
+
+
+def _assigned(part: _Part) -> dict[str, str]:
+    """Return the variables that a command sets to values which are known."""
+    command = part.command
+    if command is None:
+        return {}
+    if not command.words:
+        return dict(command.assigned)
+    if command.program() != "export":
+        return {}
+    pairs = (word.partition("=") for word in command.words[1:])
+    return {name: value for name, equals, value in pairs if equals and name.isidentifier()}
+
+
+def _without_wrappers(text: str) -> str:
+    """Return a command without ``sudo`` and the variables that are set for it alone."""
+    bare = text.replace("\\\n", " ")
+    return re.sub(r"^\s*(?:(?:sudo|env|time|-[A-Z])\s+|[A-Za-z_]\w*=[^\s'\"$]*\s+)+", "", bare)
+
+
+def _syntax_error(text: str) -> str:
+    command = ["bash", "--norc", "--noprofile", "-O", "extglob", "-n"]
+    done = process.finished(command, env={"PATH": "/usr/bin:/bin"}, given=text.encode())
+    return "bash cannot parse it" if done.returncode or done.stderr else ""
