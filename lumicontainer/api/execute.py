@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, overload
 
 from lumicontainer.engines import prefixed
-from lumicontainer.system import process
+from lumicontainer.system import budget, process
 
 
 class Executes(ABC):
@@ -49,4 +49,4 @@ class Executes(ABC):
         started = self.command(command)
         if stream:
             return process.lines(started, env=env, shown=command)
-        return process.in_new_session(started, env=env)
+        return process.in_new_session(started, env=env, limits=budget.USER)

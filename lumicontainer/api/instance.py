@@ -15,7 +15,7 @@ from spython.main import Client
 from lumicontainer.api.execute import Executes
 from lumicontainer.engines import ENGINES, INSTANCE
 from lumicontainer.errors import HostError, Problem
-from lumicontainer.system import process
+from lumicontainer.system import budget, process
 from lumicontainer.verify.local import Host
 
 
@@ -27,7 +27,7 @@ class Instance(Executes, Client.instance):  # type: ignore[misc]
         self._host = host._replace(engine=ENGINES["singularity"](_program()))
         self.cmd = self._host.command([self.name], INSTANCE, binds)
         try:
-            done = process.in_new_session(self.cmd)
+            done = process.in_new_session(self.cmd, limits=budget.ENGINE)
         except BaseException:
             self.end()
             raise
@@ -45,7 +45,7 @@ class Instance(Executes, Client.instance):  # type: ignore[misc]
     def end(self) -> None:
         """End the instance, if it still runs, and the programs in it."""
         with contextlib.suppress(HostError):
-            process.finished([str(_program()), "instance", "stop", self.name])
+            process.finished([str(_program()), "instance", "stop", self.name], limits=budget.ENGINE)
 
     def __enter__(self) -> Self:
         return self

@@ -10,7 +10,7 @@ from lumicontainer.engines import find_engine, prefixed
 from lumicontainer.errors import HostError, Problem, SpaceError
 from lumicontainer.host.site import Site, read_site
 from lumicontainer.host.uv import find_uv
-from lumicontainer.system import process
+from lumicontainer.system import budget, process
 from lumicontainer.system.files.temporary import plain_folder, temporary_root
 from lumicontainer.system.files.trust import make_private_folders
 from lumicontainer.system.files.user_cache import cache_root
@@ -47,7 +47,8 @@ class Container:
         settings |= _proxies(self.site.environment)
         command = [f"{_PROBE}/uv", *words, "--no-config", "--color", "never", "--quiet"]
         started = find_engine().execute(self.image, command, binds=binds, way="containall")
-        done = process.finished(started, env={**os.environ, **prefixed(settings)})
+        environment = {**os.environ, **prefixed(settings)}
+        done = process.finished(started, env=environment, limits=budget.BUILD)
         if done.returncode == _NOT_STARTED:
             what, why = "the engine started no container of the image", done.stderr.strip()
             hint = "if it cannot mount a folder, name another one with LUMICONTAINER_TMPDIR"

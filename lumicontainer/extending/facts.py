@@ -15,7 +15,7 @@ from lumicontainer.engines import find_engine
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.image import records, sif_format
 from lumicontainer.image.records import TEXT
-from lumicontainer.system import process
+from lumicontainer.system import budget, process
 from lumicontainer.system.files.regular import file_state
 from lumicontainer.system.files.trust import make_private_folders
 from lumicontainer.system.files.user_cache import cache_root
@@ -134,7 +134,7 @@ def _ask(image: Path) -> bytes:
     command = ["python3", "-I", "-B", "-c", _PRINT]
     mount = f"{_CODE}:{_PROBE}/inside:ro"
     started = find_engine().execute(image, command, binds=[mount], way="containall")
-    return process.capture_bytes(started, limit=_MOST)
+    return process.capture_bytes(started, limits=budget.ENGINE._replace(most=_MOST))
 
 
 def _remember(known: Path, answer: bytes) -> None:

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lumicontainer.errors import InputError, Problem
+from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.image import records
 from lumicontainer.image.records import TEXT
-from lumicontainer.system import process
+from lumicontainer.system import budget, process
 
 NAME = "lumicontainer.json"
+_LIMITS = budget.QUESTION._replace(most=1 << 20)
 FORM = 1
 """Counts the ways in which extensions were made: another way makes other keys."""
 _SCHEMA: records.Schema = {
@@ -63,9 +64,9 @@ def read_record(path: Path) -> Record:
         raise InputError(Problem("extension not found", str(path), hint=hint))
     try:
         command = ["unsquashfs", "-cat", str(path), NAME]
-        data = records.parse(process.capture_bytes(command, limit=1 << 20), _SCHEMA)
-    except (process.ProgramError, records.RecordError) as error:
-        why = error.problems[0].why if isinstance(error, process.ProgramError) else str(error)
+        data = records.parse(process.capture_bytes(command, limits=_LIMITS), _SCHEMA)
+    except (HostError, records.RecordError) as error:
+        why = error.problems[0].why if isinstance(error, HostError) else str(error)
         raise InputError(Problem("the file is not an extension", str(path), why, hint)) from error
     fields = {name: data[name] for name in Record._fields if name in data}
     return Record(**{**fields, "code": tuple(data["code"])})

@@ -13,7 +13,7 @@ from lumicontainer.engines import find_engine
 from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.frontends.owned import MARK, OwnFile
 from lumicontainer.host.binds import Needs
-from lumicontainer.system import process
+from lumicontainer.system import budget, process
 from lumicontainer.verify.local import Host
 
 _CONNECTION = "{connection_file}"
@@ -65,7 +65,7 @@ def kernel(image: Path, needs: Needs, name: str, folder: Path) -> OwnFile:
 
 
 def _metadata(host: Host) -> Mapping[str, Any]:
-    printed = process.capture(host.command(["python3", "-c", _METADATA]))
+    printed = process.capture(host.command(["python3", "-c", _METADATA]), limits=budget.ENGINE)
     with suppress(ValueError):
         if isinstance(found := json.loads(printed), dict):
             return found

@@ -15,7 +15,7 @@ from lumicontainer.errors import InputError, Problem
 from lumicontainer.frontends.owned import MARK, OwnFile, not_own, write_files
 from lumicontainer.host.binds import Needs
 from lumicontainer.image import records
-from lumicontainer.system import process
+from lumicontainer.system import budget, process
 from lumicontainer.system.user_namespaces import namespace_options
 
 PROGRAMS = (
@@ -95,7 +95,7 @@ def _programs(image: Path) -> tuple[str, ...]:
     command = find_engine().execute(
         image, ["sh", "-c", _HAS, "sh", *PROGRAMS, "bash"], binds=(), way="containall"
     )
-    found = process.capture(command).split()
+    found = process.capture(command, limits=budget.ENGINE).split()
     return tuple(SHELL if each == "bash" else each for each in found)
 
 

@@ -15,7 +15,7 @@ from lumicontainer.host.machine import is_there
 from lumicontainer.image import records
 from lumicontainer.inside import elf
 from lumicontainer.inside.elf.loader import VARIABLE, Library, Tree, libraries_of
-from lumicontainer.system import process
+from lumicontainer.system import budget, process
 
 _ENGINES_OWN = "/.singularity.d/libs"
 """The folder that the engines append to LD_LIBRARY_PATH."""
@@ -161,6 +161,8 @@ def _ask(image: Path, asked: Sequence[str]) -> tuple[dict[str, Library], tuple[s
     mount = f"{Path(elf.__file__).parent}:{_PROBE}/elf:ro"
     program = f"import sys; sys.path.insert(0, '{_PROBE}'); from elf.loader import main; main()"
     command = ["python3", "-I", "-B", "-c", program, *asked]
-    printed = process.capture_bytes(find_engine().execute(image, command, binds=[mount]))
+    printed = process.capture_bytes(
+        find_engine().execute(image, command, binds=[mount]), limits=budget.ENGINE
+    )
     data = records.answer(image, printed)
     return libraries_of(data), tuple(each for each in data["folders"] if each != _ENGINES_OWN)

@@ -5,7 +5,7 @@ from pathlib import Path
 from lumicontainer.constants import HOME
 from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.image import digests, integrity, sif
-from lumicontainer.system import process
+from lumicontainer.system import budget, process
 from lumicontainer.system.files.regular import open_regular
 
 KEY_LABEL = "org.lumicontainer.key"
@@ -55,7 +55,9 @@ def read_file(image: Path, name: str) -> bytes | None:
 def _cat(image: Path, offset: int, name: str) -> bytes | None:
     command = ["unsquashfs", "-offset", str(offset), "-cat", str(image), name]
     try:
-        return process.capture_bytes(command, limit=LIMIT)
+        return process.capture_bytes(command, limits=budget.QUESTION._replace(most=LIMIT))
+    except process.OverLimitError as error:
+        raise sif.no_image(image, f"its '{name}': {error.problems[0].why}") from error
     except process.ProgramError as error:
         if error.status == _NO_SUCH_FILE:
             return None

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from lumicontainer.constants import EPOCH
 from lumicontainer.errors import HostError, InputError, Problem, SpaceError
 from lumicontainer.image import sif
-from lumicontainer.system import process
+from lumicontainer.system import budget, process
 from lumicontainer.system.os_errors import FULL
 
 # A small file is read with the whole block that holds it. Importing PyTorch, Transformers,
@@ -132,7 +132,7 @@ def pack_as_root(tree: Path, target: Path, compression: str) -> None:
     command += ["-no-progress", "-action", "chmod(a+rX)@true"]  # The umask may hide them.
     # mksquashfs refuses the variable beside its options for times.
     own = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
-    done = process.finished(command, env=own)
+    done = process.finished(command, env=own, limits=budget.FILES)
     if done.returncode:
         error = process.ProgramError(["mksquashfs"], done.returncode, done.stderr)
         if any(word in done.stderr for word in FULL):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from lumicontainer.image import sif
 from lumicontainer.image.inspect import read_file
-from lumicontainer.system import process
+from lumicontainer.system import budget, process
 
 _VERSION = r"[0-9][\w.+!]*"
 _PACKAGES = {
@@ -97,7 +97,7 @@ def _files(image: Path) -> Sequence[str]:
     for each in sif.partitions(image):
         if each.form == sif.SQUASHFS:
             words = ["unsquashfs", "-offset", str(each.offset), "-dest", "/", "-ls", str(image)]
-            found += process.capture(words).splitlines()
+            found += process.capture(words, limits=budget.FILES).splitlines()
     return [re.sub("^/+", "/", each) for each in found]
 
 

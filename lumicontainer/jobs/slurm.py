@@ -166,6 +166,8 @@ def look(number: str) -> JobState:
     """Return the state of a job; ``UNKNOWN`` if Slurm is too busy to answer."""
     try:
         printed = _capture("squeue", "--noheader", f"--jobs={number}", "--format=%T %r")
+    except process.OverLimitError:
+        return UNKNOWN
     except process.ProgramError as error:
         return GONE if "Invalid job id" in str(error) else UNKNOWN
     state, _, reason = printed.strip().partition(" ")

@@ -17,7 +17,7 @@ from packaging.version import Version
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import HostError, LumicontainerError, Problem
 from lumicontainer.pinning.wheels import Query, Target, Wheel
-from lumicontainer.system import process
+from lumicontainer.system import budget, process
 from lumicontainer.system.files.temporary import temporary_folder
 
 _WITHOUT_CODE = Path(__file__).parents[1] / "host/scripts/pip_without_code.py"
@@ -106,7 +106,7 @@ class Pip:
         command = [self._python, str(_WITHOUT_CODE), folder, *words]
         # A pip that is ended leaves its temporary folders.
         settings = {"PIP_QUIET": "0", "TMPDIR": folder}
-        return process.finished(command, env={**os.environ, **settings})
+        return process.finished(command, env={**os.environ, **settings}, limits=budget.RESOLVE)
 
 
 def needed(

@@ -15,7 +15,7 @@ from lumicontainer.errors import DownloadError, Problem
 from lumicontainer.host.mirrors import mirrored, require_guarded
 from lumicontainer.host.registry import pinned_image
 from lumicontainer.host.site import Site
-from lumicontainer.system import process
+from lumicontainer.system import budget, process
 from lumicontainer.system.files.temporary import temporary_folder
 from lumicontainer.system.terminal.masking import without_password
 
@@ -47,7 +47,7 @@ def whole_commit(url: str, commit: str, mirrors: Mapping[str, str]) -> str:
         environment = _environment(home, there)
 
         def git(*words: str) -> str:
-            return process.capture(["git", *words], env=environment)
+            return process.capture(["git", *words], env=environment, limits=budget.DOWNLOAD)
 
         bare = str(home / "bare")
         git("clone", "--quiet", "--bare", "--filter=tree:0", there, bare)
@@ -86,7 +86,8 @@ def sha256_of(url: str, mirrors: Mapping[str, str]) -> str:
     with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
         file = Path(folder) / "file"
         there = mirrored(url, mirrors).encode()
-        done = process.finished(["bash", str(DOWNLOAD), str(file)], given=there + b"\n")
+        command = ["bash", str(DOWNLOAD), str(file)]
+        done = process.finished(command, given=there + b"\n", limits=budget.DOWNLOAD)
         if done.returncode:
             raise process.ProgramError(["curl"], done.returncode, done.stderr)
         with file.open("rb") as opened:

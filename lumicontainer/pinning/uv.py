@@ -20,7 +20,7 @@ from lumicontainer.host.site import pip_settings
 from lumicontainer.host.uv import Sources, find_uv, write_stand_in
 from lumicontainer.pinning.pip import Pip
 from lumicontainer.pinning.wheels import Query, Target, Wheel
-from lumicontainer.system import process
+from lumicontainer.system import budget, process
 from lumicontainer.system.files.temporary import temporary_folder
 
 _OPTIONS = (
@@ -87,7 +87,7 @@ class _Uv:
         command += ["--python-version", self.target.python]
         command += ["--python-platform", self.target.uv_platform()]
         command += ["--output-file", str(lock), str(wanted)]
-        done = process.finished(command, env=self._environment())
+        done = process.finished(command, env=self._environment(), limits=budget.RESOLVE)
         if done.returncode:
             raise process.ProgramError(["uv"], done.returncode, done.stderr)
         found = read_lock(lock.read_text(), self.target)

@@ -4,6 +4,7 @@ They are far above what real images need: a slow line passes, and an answer with
 ``step/download.sh`` and ``step/fetch.sh`` have those of ``SOURCE`` too, because steps run them.
 """
 
+import math
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -67,6 +68,9 @@ RESOLVE = Helper(6 * _HOUR, 64 * _MIB, _NETWORK, DownloadError)
 """A resolver of Python packages on this host, which builds nothing."""
 BUILD = Helper(72 * _HOUR, 64 * _MIB, "build it in a layer, whose steps show their log", StepError)
 """A resolver or installer in a container, which may compile sources."""
+
+USER = Helper(math.inf, 1 << 62, "")
+"""A program that the user chose, in the user's time."""
 
 
 class LimitError(ValueError):

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -22,7 +23,9 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
 from lumicontainer.errors import HostError, Problem
-from lumicontainer.system import process_tree
+from lumicontainer.system import budget, process_tree
+from lumicontainer.system.budget import Helper, LimitError
+from lumicontainer.system.communicate import communicate, wait_for
 from lumicontainer.system.os_errors import hint_for
 from lumicontainer.system.terminal.masking import masked, masked_bytes
 from lumicontainer.system.terminal.output import clean, trace
@@ -30,6 +33,8 @@ from lumicontainer.system.waiting import to_its_end
 
 _GRACE = 10.0
 """Seconds that an interrupted program has before it is killed."""
+_SHOWN = 500
+"""Characters of a command that an error shows."""
 
 
 class ProgramError(HostError):
@@ -39,6 +44,15 @@ class ProgramError(HostError):
         self.status = status
         last = masked(last_lines(clean(output).strip()))
         super().__init__(Problem(f"{command[0]} failed ({describe(status)})", why=last))
+
+
+class OverLimitError(HostError):
+    """A program was ended because it exceeded its limits; they give the exit code."""
+
+    def __init__(self, command: Sequence[str], limits: Helper, why: str) -> None:
+        self.code = limits.error.code
+        where = masked(clean(shlex.join(command)))[:_SHOWN]
+        super().__init__(Problem(f"{command[0]} was ended", where, why, limits.hint))
 
 
 class SilentError(Exception):
@@ -78,54 +92,81 @@ def clean_line(raw: bytes) -> str:
 
 
 def capture(
-    command: Sequence[str], *, env: Mapping[str, str] | None = None, given: bytes = b""
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    given: bytes = b"",
+    limits: Helper = budget.QUESTION,
 ) -> str:
     """Return the stdout of a program that gets ``given``; raise ``ProgramError`` if it fails."""
-    done = finished(command, env=env, given=given)
+    done = finished(command, env=env, given=given, limits=limits)
     if done.returncode:
         raise ProgramError(command, done.returncode, done.stderr)
     return done.stdout
 
 
-def capture_bytes(command: Sequence[str], *, limit: int | None = None) -> bytes:
-    """Run a program and return the bytes of its stdout.
-
-    Raises ``ProgramError`` if it fails or prints more than ``limit`` bytes.
-    """
-    with tempfile.TemporaryFile() as errors:
-        with _starting(command):
-            child = subprocess.Popen(command, stdin=DEVNULL, stdout=PIPE, stderr=errors)
-        with child:
-            assert child.stdout is not None
-            printed = child.stdout.read(limit + 1 if limit else -1)
-            too_much = limit is not None and len(printed) > limit
-            if too_much:
-                child.kill()
-        errors.seek(0)
-        why = errors.read(1 << 16).decode("utf-8", "replace")
-    if too_much or child.returncode:
-        why = f"it printed more than {limit} bytes" if too_much else why
-        raise ProgramError(command, child.returncode, why)
+def capture_bytes(command: Sequence[str], *, limits: Helper = budget.QUESTION) -> bytes:
+    """Return the bytes of a program's stdout; raise ``ProgramError`` if it fails."""
+    status, (printed, errors) = _communicate(command, None, b"", limits)
+    if status:
+        raise ProgramError(command, status, errors.decode("utf-8", "replace"))
     return printed
 
 
 def finished(
-    command: Sequence[str], *, env: Mapping[str, str] | None = None, given: bytes = b""
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    given: bytes = b"",
+    limits: Helper = budget.QUESTION,
 ) -> Finished:
-    """Run a program with the stdin ``given``; return its exit status and output."""
+    """Run a program with the stdin ``given``; return its exit status and output.
+
+    Raises ``OverLimitError`` and kills it if it exceeds its limits.
+    """
+    status, printed = _communicate(command, env, given, limits)
+    return _finished(command, status, printed)
+
+
+def _communicate(
+    command: Sequence[str], env: Mapping[str, str] | None, given: bytes, limits: Helper
+) -> tuple[int, list[bytes]]:
     with _starting(command):
-        done = subprocess.run(command, env=env, capture_output=True, check=False, input=given)
-    return _finished(command, done.returncode, (done.stdout, done.stderr))
+        child = subprocess.Popen(command, env=env, stdin=PIPE, stdout=PIPE, stderr=PIPE)
+    with child, _limited(command, limits):
+        try:
+            printed = communicate(child, given, limits)
+        except BaseException:
+            process_tree.kill(child.pid)
+            raise
+    return child.returncode, printed
 
 
-def in_new_session(command: Sequence[str], *, env: Mapping[str, str] | None = None) -> Finished:
+def in_new_session(
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    limits: Helper = budget.FILES,
+) -> Finished:
     """Run a program without stdin; return its exit status and output.
 
     It gets no signal of the terminal. Any exception here, such as an interruption, ends it.
     """
-    with _session(command, env, PIPE) as child:
-        printed = child.communicate()
+    with _limited(command, limits), _session(command, env, PIPE) as child:
+        try:
+            printed = communicate(child, b"", limits)
+        except LimitError:
+            process_tree.kill(child.pid)
+            raise
     return _finished(command, child.returncode, printed)
+
+
+@contextlib.contextmanager
+def _limited(command: Sequence[str], limits: Helper) -> Iterator[None]:
+    try:
+        yield
+    except LimitError as error:
+        raise OverLimitError(command, limits, str(error)) from error
 
 
 def _finished(command: Sequence[str], status: int, printed: Sequence[bytes]) -> Finished:
@@ -180,10 +221,16 @@ def _end_now(child: subprocess.Popen[bytes]) -> None:
         pipe.close()
 
 
-def run(command: Sequence[str]) -> None:
+def run(command: Sequence[str], limits: Helper = budget.FILES) -> None:
     """Run a program that prints to our stdout; raise ``ProgramError`` if it fails."""
     with _starting(command):
-        status = subprocess.call(command, stdin=DEVNULL)
+        child = subprocess.Popen(command, stdin=DEVNULL)
+    with child, _limited(command, limits):
+        try:
+            status = wait_for(child, limits)
+        except BaseException:
+            process_tree.kill(child.pid)
+            raise
     if status:
         raise ProgramError(command, status, "")
 

@@ -30,12 +30,12 @@ class ProcessInfo(NamedTuple):
 
 
 def descendants(pid: int) -> Iterator[tuple[int, ProcessInfo]]:
-    """Yield depth and process for the session that ``pid`` led, and descendants, parents first."""
+    """Yield depth and process for ``pid``, its session and all descendants, parents first."""
     everyone = list(_all())
     children: dict[int, list[ProcessInfo]] = {}
     for each in everyone:
         children.setdefault(each.parent, []).append(each)
-    session = [each for each in everyone if each.session == pid]
+    session = [each for each in everyone if pid in (each.pid, each.session)]
     members = {each.pid for each in session}
     waiting = sorted(((0, each) for each in session if each.parent not in members), reverse=True)
     while waiting:
@@ -52,7 +52,7 @@ def report(pid: int) -> str:
 
 
 def kill(pid: int) -> None:
-    """Kill the processes of a session and their descendants, including new ones.
+    """Kill a process, those of its session and their descendants, including new ones.
 
     Each process is stopped before its children are listed.
     """

@@ -87,8 +87,10 @@ def test_a_program_that_writes_files_is_silent_unless_that_counts(tmp_path: Path
 
 
 def test_control_characters_of_commands_stay_out_of_what_is_reported(mark: str) -> None:
-    command = [sys.executable, "-c", "input()", f"{mark}\x1b[31m\n"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as child:
+    command = [sys.executable, "-c", "print(flush=True); input()", f"{mark}\x1b[31m\n"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, start_new_session=True) as child:
+        assert child.stdout.readline()  # Until then the kernel may show no command.
         report = process_tree.report(child.pid)
         process_tree.kill(child.pid)
         assert child.wait(10) == -signal.SIGKILL

@@ -24,7 +24,7 @@ from lumicontainer.errors import (
     SpaceError,
     StepError,
 )
-from lumicontainer.system import process
+from lumicontainer.system import budget, process
 from lumicontainer.system.files import no_links
 from lumicontainer.system.os_errors import FULL, TOO_LARGE, file_size_hint
 from lumicontainer.system.terminal import masking
@@ -173,7 +173,7 @@ def _scrub(builder: Builder) -> None:
     # A namespace of root could not change root's own files.
     start = builder.runtime.as_root() if os.getuid() != 0 else []
     try:
-        process.capture([*start, *program], given=masking.dumped())
+        process.capture([*start, *program], given=masking.dumped(), limits=budget.FILES)
     except HostError as error:
         problem = error.problems[0]
         what = "secrets cannot be removed from the build's folder"

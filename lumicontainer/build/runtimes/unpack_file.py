@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lumicontainer.image import sif
-from lumicontainer.system import process
+from lumicontainer.system import budget, process
 from lumicontainer.system.os_errors import guarded
 
 _ROW = re.compile(r"([-d])([rwxsStT-]{9}) +(\d+)/(\d+) +\d+ [\d-]+ [\d:]+ /*(.*)")
@@ -48,8 +48,8 @@ def main() -> None:
     offset = next(each.offset for each in sif.partitions(file) if each.form == sif.SQUASHFS)
     options = ["-offset", str(offset), "-dest"]
     words = ["-quiet", "-no-progress", "-no-xattrs", "-force"]
-    process.capture(["unsquashfs", *words, *options, str(tree), str(file)])
-    listed = process.capture(["unsquashfs", "-lln", *options, "/", str(file)])
+    process.capture(["unsquashfs", *words, *options, str(tree), str(file)], limits=budget.FILES)
+    listed = process.capture(["unsquashfs", "-lln", *options, "/", str(file)], limits=budget.FILES)
     record.write_text("".join(settle(tree.resolve(), listed)))
 
 

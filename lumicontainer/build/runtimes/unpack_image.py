@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.host.registry import save_image
 from lumicontainer.image import variables as image_variables
-from lumicontainer.system import process
+from lumicontainer.system import budget, process
 from lumicontainer.system.files.no_links import is_folder, remove
 from lumicontainer.system.os_errors import guarded
 
@@ -62,7 +62,7 @@ def _decompress(layer: Path) -> None:
         raise HostError(Problem(what, hint="install the package zstd"))
     archive = layer.with_suffix(".unpacked")
     words = ["--decompress", "--quiet", "--long=31", "-o", str(archive), str(layer)]
-    process.capture(["zstd", *words])
+    process.capture(["zstd", *words], limits=budget.FILES)
     archive.replace(layer)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer.system import process
+from lumicontainer.system import budget, process
 
 FILE, FOLDER, SYMLINK, GONE = "file", "folder", "symlink", "gone"
 FIFO, SOCKET, DEVICE = "fifo", "socket", "device"
@@ -97,7 +97,9 @@ def differences(one: Index, other: Index) -> Iterator[tuple[str, str]]:
 
 def find_paths(tree: Path, *words: str) -> dict[str, str]:
     """Return the text that ``find`` prints for each path below a tree; NUL ends both."""
-    printed = process.capture_bytes(["find", str(tree), "-mindepth", "1", *words])
+    printed = process.capture_bytes(
+        ["find", str(tree), "-mindepth", "1", *words], limits=budget.FILES
+    )
     fields = os.fsdecode(printed).split("\0")[:-1]
     return dict(zip(fields[::2], fields[1::2], strict=True))
 

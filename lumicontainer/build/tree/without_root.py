@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lumicontainer.build.tree.index import FOLDER, GONE, SYMLINK, Index, Row, find_paths
 from lumicontainer.build.tree.snapshot import Prints, print_of
-from lumicontainer.system import process
+from lumicontainer.system import budget, process
 
 ORDINARY = os.geteuid() != 0
 """Whether this process is an ordinary user; in a user namespace it is root."""
@@ -46,13 +46,14 @@ def unsquash(tree: Path, layer: Path, index: Index, *options: str) -> None:
     words = ["-force", "-quiet", "-no-progress", "-no-xattrs", "-dest", str(tree), *options]
     gone = [path for path, row in index.items() if row.kind == GONE]
     if not ORDINARY or not gone or options:
-        process.capture(["unsquashfs", *words, str(layer)])
+        process.capture(["unsquashfs", *words, str(layer)], limits=budget.FILES)
     else:
         with tempfile.NamedTemporaryFile() as listed:
             listed.write(os.fsencode("".join(f"{path}\n" for path in gone)))
             listed.flush()
             process.capture(
-                ["unsquashfs", *words, "-no-wildcards", "-exclude-file", listed.name, str(layer)]
+                ["unsquashfs", *words, "-no-wildcards", "-exclude-file", listed.name, str(layer)],
+                limits=budget.FILES,
             )
     for path in (path for path, row in index.items() if ORDINARY and _is_closed(row)):
         (tree / path).chmod(index[path].mode | stat.S_IRWXU)

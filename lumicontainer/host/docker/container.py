@@ -23,7 +23,7 @@ import lumicontainer
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.host.docker import terminal
 from lumicontainer.host.docker.daemon import LABEL, connect, own_label, refusals
-from lumicontainer.system import process
+from lumicontainer.system import budget, process
 from lumicontainer.system.files.temporary import plain_folder
 from lumicontainer.system.os_errors import guarded
 
@@ -78,7 +78,7 @@ def require_same_files() -> None:
     """Raise ``HostError`` if containers cannot read and write the user's files on this host."""
     with plain_folder("docker+") as folder:
         touch = command(on_host(str(folder)), ["touch", f"{folder}/seen"])
-        done = process.in_new_session(touch)
+        done = process.in_new_session(touch, limits=budget.ENGINE)
         seen = (folder / "seen").exists()
     if not seen:
         refused = done.stderr.rpartition("why: ")[2].strip()

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from lumicontainer.image import sif
-from lumicontainer.system import process
+from lumicontainer.system import budget, process
 from lumicontainer.system.files import no_links
 from lumicontainer.system.os_errors import guarded
 
@@ -24,7 +24,7 @@ def unpack(image: Path, folder: Path) -> None:
     for number, each in enumerate(sif.partitions(image)):
         part = folder.with_name(f"{folder.name}.{number}") if number else folder
         place = ["-offset", str(each.offset), "-dest", str(part)]
-        process.capture(["unsquashfs", *_ALWAYS, *place, str(image)])
+        process.capture(["unsquashfs", *_ALWAYS, *place, str(image)], limits=budget.FILES)
         if number:
             _overlay(part, folder)
             shutil.rmtree(part)

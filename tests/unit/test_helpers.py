@@ -1,0 +1,106 @@
+"""A helper program that does not end, or prints without end, is ended and named."""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from lumicontainer.errors import DOWNLOAD_FAILED, HOST_UNFIT, STEP_FAILED
+from lumicontainer.system import budget, process
+from lumicontainer.system.budget import Helper
+
+from .test_process_tree import alive, mark
+
+__all__ = ["mark"]
+
+BRIEF, LITTLE = Helper(0.3, 1 << 20, "hint"), Helper(60, 5000, "hint")
+WAYS: dict[str, Callable[..., Any]] = {
+    "finished": process.finished,
+    "captured": process.capture,
+    "captured bytes": process.capture_bytes,
+    "in a new session": process.in_new_session,
+}
+
+
+@pytest.fixture(params=WAYS.values(), ids=WAYS)
+def start(request: pytest.FixtureRequest) -> Iterator[Callable[[str, Helper], Any]]:
+    """Return what runs a script of bash within limits."""
+    yield lambda script, limits: request.param(["bash", "-c", script], limits=limits)
+
+
+def wait_until_gone(mark: str) -> None:
+    """Wait for processes that got SIGKILL; they end by themselves."""
+    while alive(mark):
+        time.sleep(0.01)
+
+
+ENDLESS = {
+    "sleeps": ": {mark}; sleep 1000; true",
+    "ignores signals": "trap '' TERM INT HUP; : {mark}; while :; do :; done",
+    "has closed its output": "exec >&- 2>&-; : {mark}; sleep 1000; true",
+    "waits for a child": "bash -c ': {mark}; sleep 1000; true'; true",
+}
+
+
+@pytest.mark.parametrize("script", ENDLESS.values(), ids=ENDLESS)
+def test_a_program_that_does_not_end_is_ended_with_its_children(
+    start: Callable[..., Any], script: str, mark: str
+) -> None:
+    with pytest.raises(process.OverLimitError, match=r"bash was ended(?s:.)*within 0\.3 s"):
+        start(script.format(mark=mark), BRIEF)
+    wait_until_gone(mark)
+
+
+@pytest.mark.parametrize("script", ["yes", "yes >&2", "yes & yes >&2", "head -c 5001 /dev/zero"])
+def test_a_program_that_prints_too_much_is_ended(start: Callable[..., Any], script: str) -> None:
+    with pytest.raises(process.OverLimitError, match="it printed more than 5000 bytes"):
+        start(script, LITTLE)
+
+
+def test_a_limit_that_is_reached_is_not_exceeded(start: Callable[..., Any]) -> None:
+    printed = start("head -c 5000 /dev/zero", LITTLE)
+    printed = getattr(printed, "stdout", printed)
+    assert len(printed) == 5000
+
+
+def test_a_program_of_the_user_has_no_limit() -> None:
+    assert process.in_new_session(["seq", "100000"], limits=budget.USER).stdout.endswith("100000\n")
+
+
+@pytest.mark.parametrize("size", [0, 1, 70_000, 5_000_000])
+def test_all_of_the_input_arrives_and_comes_back(size: int) -> None:
+    given = b"x" * size
+    assert process.capture(["cat"], given=given) == given.decode()
+
+
+def test_input_that_is_not_read_is_no_failure() -> None:
+    assert process.finished(["true"], given=bytes(5_000_000)).returncode == 0
+
+
+def test_a_program_that_prints_to_the_terminal_has_a_limit_too(mark: str) -> None:
+    with pytest.raises(process.OverLimitError, match=r"within 0\.3 s"):
+        process.run(["bash", "-c", f": {mark}; sleep 1000; true"], BRIEF)
+    wait_until_gone(mark)
+
+
+@pytest.mark.parametrize(
+    ("limits", "code"),
+    [
+        (budget.QUESTION, HOST_UNFIT),
+        (budget.ENGINE, HOST_UNFIT),
+        (budget.FILES, HOST_UNFIT),
+        (budget.DOWNLOAD, DOWNLOAD_FAILED),
+        (budget.RESOLVE, DOWNLOAD_FAILED),
+        (budget.BUILD, STEP_FAILED),
+    ],
+)
+def test_the_exit_code_and_the_hint_are_those_of_the_cause(limits: Helper, code: int) -> None:
+    with pytest.raises(process.OverLimitError) as caught:
+        process.finished(["sleep", "1000"], limits=limits._replace(seconds=0.01))
+    assert caught.value.code == code
+    (problem,) = caught.value.problems
+    assert problem.hint == limits.hint
+    assert problem.where == "sleep 1000"
+    assert math.isfinite(limits.seconds)
