@@ -1,6 +1,8 @@
 """Copy files of the imported folder into the layer, and write the lines that install them."""
 
 import contextlib
+import itertools
+import re
 import shlex
 from pathlib import Path, PurePosixPath
 
@@ -8,10 +10,10 @@ from lumicontainer.core.apptainer_syntax import hazard
 from lumicontainer.core.model.files import LayerFile
 from lumicontainer.core.model.requirements import is_file_of
 from lumicontainer.errors import InputError, Problems
-from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, Draft, FileLine
+from lumicontainer.importing.draft import CARRIED, MAX_PATH, NOT_NEEDED, Draft, FileLine
 from lumicontainer.importing.lists.requirements import inner_name
 from lumicontainer.importing.shell.losses import Losses
-from lumicontainer.system.files.recipe_folder import NAME_INPUTS, files_below, read_bytes
+from lumicontainer.system.files.recipe_folder import MAX_DEPTH, NAME_INPUTS, files_below, read_bytes
 from lumicontainer.system.units import count
 
 FOLDER = "files"
@@ -25,19 +27,28 @@ class Copies:
     def __init__(self, draft: Draft, losses: Losses) -> None:
         self.draft = draft
         self.losses = losses
-        self._places: dict[str, str] = {}
+        self._places: dict[PurePosixPath, tuple[int, str]] = {}
+        """By the place in the image: which copy it was, and what was copied."""
+        self._numbers = itertools.count()
 
     def find(self, path: str) -> str:
         """Return the name in the folder of what a path of the image is; empty if not known."""
         wanted = PurePosixPath(path)
-        for place, name in reversed(self._places.items()):
-            # The place may be a folder that the file was copied into.
-            if wanted in (PurePosixPath(place), PurePosixPath(place) / PurePosixPath(name).name):
-                return name
-            if wanted.is_relative_to(place):
-                inner = f"{name}/{wanted.relative_to(place)}"
-                return inner if (self.draft.folder / inner).is_file() else ""
-        return ""
+        if len(path) > MAX_PATH:
+            return ""
+        places = (place for place in (wanted, *wanted.parents) if place in self._places)
+        place = max(places, key=lambda each: self._places[each][0], default=None)
+        if place is None:
+            return ""
+        name = self._places[place][1]
+        # The place may be a folder that the file was copied into.
+        if wanted in (place, place / PurePosixPath(name).name):
+            return name
+        inner = f"{name}/{wanted.relative_to(place)}"
+        return inner if (self.draft.folder / inner).is_file() else ""
+
+    def _remember(self, target: str, name: str) -> None:
+        self._places[PurePosixPath(target)] = (next(self._numbers), name)
 
     def add(self, line: FileLine, source: str, target: str, mode: int = 0) -> None:
         """Add the copy of a file or a folder to an absolute path of the image.
@@ -48,6 +59,9 @@ class Copies:
         if not name and source.strip("./"):
             line.refuse("it leads out of the folder of what is imported")
             return
+        if max(len(source), len(target)) > MAX_PATH:
+            line.refuse(f"no path has more than {MAX_PATH} characters")
+            return
         if why := hazard(f"{name}\n{target}"):
             line.refuse(why)
             return
@@ -55,9 +69,10 @@ class Copies:
             self._add_one(line, name, target, mode)
             return
         found: list[Path] = []
-        # It may not be a pattern that can be read.
+        # It may not be a pattern that can be read. Two stars are one to COPY.
         with contextlib.suppress(ValueError):
-            found = sorted(self.draft.folder.glob(name))
+            plain = re.sub(r"\*+", "*", name)
+            found = sorted(self.draft.folder.glob(plain)) if name.count("/") <= MAX_DEPTH else []
         for path in found:
             one = path.relative_to(self.draft.folder).as_posix()
             part = line.part(f"COPY {one} {target}")
@@ -81,7 +96,7 @@ class Copies:
         except InputError as error:
             line.refuse(_reason(error))
             return
-        self._places[target] = name
+        self._remember(target, name)
         file = LayerFile(name, 0o755 if path.stat().st_mode & 0o100 else 0o644, content)
         if is_file_of(file) or path.name in ("environment.yml", "environment.yaml"):
             line.note(NOT_NEEDED, "it is read for packages, not installed")
@@ -90,7 +105,7 @@ class Copies:
 
     def _add_folder(self, line: FileLine, name: str, target: str, mode: int) -> None:
         draft, problems = self.draft, Problems()
-        self._places[target] = name
+        self._remember(target, name)
         if (draft.folder / _IGNORE).exists():
             why = f"{_IGNORE} is not read: copy by name what the image needs, or bind the folder"
             line.refuse(why)

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.importing.draft import CARRIED, Draft, FileLine, imported_text
+from lumicontainer.importing.draft import CARRIED, Draft, FileLine, bounded, imported_text
 from lumicontainer.importing.environment import add_path, add_variable
 from lumicontainer.importing.shell.script import ShellReader
 from lumicontainer.importing.shell.split import expand_variables, other_program
 from lumicontainer.importing.spython_parsers import section as parsed
+from lumicontainer.system.files.recipe_folder import MAX_FILE_BYTES
 
 _ARGUMENT = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
@@ -57,8 +58,8 @@ def read_definition(draft: Draft, name: str) -> None:
     for each in sections(text):
         if each.name == "arguments":
             arguments |= dict(_pair(line, "=") for line in each.lines if "=" in line)
-    whole = _ARGUMENT.sub(lambda found: arguments.get(found[1], found[0]), text)
-    found = list(sections(whole))
+    whole = _with_arguments(text, arguments, name)
+    found = list(bounded(name, sections(whole), "section"))
     heads = [number for number, each in enumerate(found) if _is_header(each)]
     if not heads:
         hint = "a definition begins with Bootstrap: and From:"
@@ -69,6 +70,15 @@ def read_definition(draft: Draft, name: str) -> None:
             reader.leave_out(each)
         else:
             reader.read(each)
+
+
+def _with_arguments(text: str, arguments: Mapping[str, str], file: str) -> str:
+    """Return a definition with the defaults of its arguments; each may be named often."""
+    found = (arguments.get(name, "") for name in _ARGUMENT.findall(text))
+    if len(text) + sum(map(len, found)) > MAX_FILE_BYTES:
+        why = f"with the defaults of its arguments it has more than {MAX_FILE_BYTES >> 20} MiB"
+        raise InputError(Problem("cannot read the definition", file, why, "shorten them"))
+    return _ARGUMENT.sub(lambda found: arguments.get(found[1], found[0]), text)
 
 
 def _is_header(each: Section) -> bool:
@@ -91,7 +101,10 @@ class _Reader(ShellReader):
     def read(self, each: Section) -> None:
         line = self.line(each.line, f"%{each.name} {each.rest}".strip())
         if read := self._READERS.get(each.name.lower()):
-            read(self, line, each)
+            try:
+                read(self, line, each)
+            except ValueError as error:
+                line.refuse(f"it cannot be read: {error}")
         else:
             line.decided("sections", each.name.lower())
 

@@ -4,6 +4,7 @@ spython's parser reads single instructions. It knows no line numbers, stages, he
 ``COPY`` or ``ENV NAME several words`` (seen with 0.3.14), so these are read here.
 """
 
+import bisect
 import contextlib
 import json
 import re
@@ -17,10 +18,12 @@ from lumicontainer.core.yaml.validators import RESERVED
 from lumicontainer.errors import InputError, Place, Problem
 from lumicontainer.importing.draft import (
     CARRIED,
+    MAX_PATH,
     NOT_CARRIED,
     NOT_NEEDED,
     Draft,
     FileLine,
+    bounded,
     imported_text,
 )
 from lumicontainer.importing.environment import UNKNOWN_EXPANSION, add_path, add_variable
@@ -40,6 +43,7 @@ _HEREDOC = re.compile(
 """A word that begins a heredoc of a Dockerfile: none of another form does."""
 _WITH_HEREDOCS = ("RUN", "COPY", "ADD", "ONBUILD")
 _COPY_OPTIONS = ("chmod", "chown", "link", "checksum", "keep-git-dir")
+_COPIED_FROM = re.compile(r"from=([^\s,]+)")
 _OPTION = re.compile(r"--([\w-]+)(?:=(\S+))?\s+")
 
 
@@ -72,36 +76,54 @@ class Instruction(NamedTuple):
 def instructions(text: str) -> Iterator[Instruction]:
     """Yield the instructions of a Dockerfile with their lines."""
     lines = [line.rstrip("\r") for line in text.split("\n")]
+    places = _Places(lines)
     at = 0
     while at < len(lines):
-        first, whole = at, lines[at]
+        first, last = at, lines[at]
         at += 1
-        if not whole.strip() or whole.lstrip().startswith("#"):
+        if not last.strip() or last.lstrip().startswith("#"):
             continue
-        while whole.rstrip().endswith("\\") and at < len(lines):
+        parts = [last]
+        while last.rstrip().endswith("\\") and at < len(lines):
             # Comments between continued lines are left out.
-            following = "\\" if lines[at].lstrip().startswith("#") else lines[at] or "\\"
-            whole = f"{whole.rstrip()[:-1]}\\\n{following}"
+            last = "\\" if lines[at].lstrip().startswith("#") else lines[at] or "\\"
+            parts[-1] = f"{parts[-1].rstrip()[:-1]}\\\n"
+            parts.append(last)
             at += 1
-        name, *words = whole.split(None, 1)
+        name, *words = "".join(parts).split(None, 1)
         rest = "".join(words)
-        found = [*_heredocs(rest, lines[at:])] if name.upper() in _WITH_HEREDOCS else []
+        found = [*_heredocs(rest, at, places)] if name.upper() in _WITH_HEREDOCS else []
         at += sum(len(each.lines) + 1 for each in found)
         yield Instruction(first + 1, at, name.upper(), rest.strip(), tuple(found))
 
 
-def _heredocs(text: str, below: Sequence[str]) -> Iterator[Heredoc]:
-    """Yield the heredocs of an instruction whose ends stand in the lines below it."""
-    at = 0
+class _Places:
+    """Find the lines that have a text."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self.lines = lines
+        self._places: dict[str, list[int]] = {}
+        for number, line in enumerate(lines):
+            for key in {line, "\t" + line.lstrip("\t")}:
+                self._places.setdefault(key, []).append(number)
+
+    def next(self, text: str, at: int, *, tabs: bool) -> int | None:
+        """Return the first line from ``at`` on with a text, behind any number of ``tabs``."""
+        places = self._places.get(f"\t{text}" if tabs else text, [])
+        found = bisect.bisect_left(places, at)
+        return places[found] if found < len(places) else None
+
+
+def _heredocs(text: str, at: int, places: _Places) -> Iterator[Heredoc]:
+    """Yield the heredocs of an instruction whose ends stand in the lines from ``at`` on."""
     for word in _WORD.findall(text.replace("\\\n", "")):
         if found := _HEREDOC.fullmatch(word):
             quoted = bool(found["quote"] or found["escape"])
             begun = Heredoc(found[4], quoted, bool(found["tabs"]))
-            ends = (line.lstrip("\t") if begun.tabs else line for line in below[at:])
-            size = next((n for n, line in enumerate(ends) if line == begun.word), None)
-            if size is not None:
-                yield begun._replace(lines=tuple(below[at : at + size]))
-                at += size + 1
+            end = places.next(begun.word, at, tabs=begun.tabs)
+            if end is not None:
+                yield begun._replace(lines=tuple(places.lines[at:end]))
+                at = end + 1
 
 
 def _exec_form(text: str) -> list[str]:
@@ -132,10 +154,10 @@ def read_dockerfile(draft: Draft, name: str) -> None:
     before: list[Instruction] = []
     stages: list[_Stage] = []
     values: dict[str, str] = {}
-    for each in instructions(text):
+    for each in bounded(name, instructions(text)):
         if each.name == "FROM":
             base, stage = _from(each.text)
-            stages.append(_Stage(stage.lower(), expand_variables(base, values), each, []))
+            stages.append(_Stage(stage.lower(), _expanded(base, values, each, name), each, []))
         elif stages:
             stages[-1].body.append(each)
         else:
@@ -145,6 +167,14 @@ def read_dockerfile(draft: Draft, name: str) -> None:
         hint = "name a Dockerfile, a definition, requirements.txt or environment.yml"
         raise InputError(Problem("expected a Dockerfile with FROM", name, hint=hint))
     _Reader(draft, name, values, stages).read(before)
+
+
+def _expanded(base: str, values: Mapping[str, str], each: Instruction, file: str) -> str:
+    try:
+        return expand_variables(base, values)
+    except ValueError as error:
+        place = str(Place(file, each.line))
+        raise InputError(Problem("cannot read FROM", place, str(error), "shorten it")) from error
 
 
 def _from(text: str) -> tuple[str, str]:
@@ -192,15 +222,18 @@ class _Reader(ShellReader):
         super().__init__(draft, file)
         self.given = given
         self.stages = stages
+        self.named = {stage.name: stage for stage in stages if stage.name}
+        bodies = " ".join(each.text for stage in stages for each in stage.body)
+        self.copied_from = {*_COPIED_FROM.findall(bodies.lower())}
         self.values: dict[str, str] = {}
 
     def read(self, before: Sequence[Instruction]) -> None:
         for each in before:
             why = "it chooses the base image, which the platform chooses here"
             self._line(each).note(NOT_NEEDED, why)
-        used = self._used()
+        used = {id(stage) for stage in self._used()}
         for stage in self.stages:
-            if stage in used:
+            if id(stage) in used:
                 self._from(stage)
                 for each in stage.body:
                     self._instruction(each)
@@ -208,22 +241,16 @@ class _Reader(ShellReader):
                 self._leave_out(stage)
 
     def _used(self) -> list[_Stage]:
-        """Return the last stage and those that it is made from, the first one first."""
-        named = {stage.name: stage for stage in self.stages if stage.name}
-        chain = [self.stages[-1]]
-        while (below := named.get(chain[0].base.lower())) and below not in chain:
-            chain.insert(0, below)
-        return chain
+        """Return the last stage and those that it is made from."""
+        used = {id(stage := self.stages[-1]): stage}
+        while (below := self.named.get(stage.base.lower())) and id(below) not in used:
+            stage = used[id(below)] = below
+        return [*used.values()]
 
     def _leave_out(self, stage: _Stage) -> None:
         last = stage.body[-1].last if stage.body else stage.first.last
         why = f"only the last stage becomes the image; lines {stage.first.line} to {last} do not"
-        read = any(
-            re.search(rf"from={re.escape(stage.name)}\b", each.text, re.IGNORECASE)
-            for other in self.stages
-            for each in other.body
-            if stage.name
-        )
+        read = stage.name in self.copied_from
         self._line(stage.first).note(NOT_CARRIED if read else NOT_NEEDED, why)
 
     def _line(self, each: Instruction) -> FileLine:
@@ -231,7 +258,7 @@ class _Reader(ShellReader):
 
     def _from(self, stage: _Stage) -> None:
         line = self._line(stage.first)
-        if any(stage.base.lower() == each.name for each in self.stages if each.name):
+        if stage.base.lower() in self.named:
             line.note(CARRIED, "the stage is above")
         else:
             line.replace_image(stage.base)
@@ -280,6 +307,9 @@ class _Reader(ShellReader):
         path = folder if folder.startswith("/") else f"{self.folder}/{folder}"
         block = f"mkdir -p {shlex.quote(path)}\n"
         why = "it has a variable without a known value" if "$" in path else hazard(block)
+        if len(path) > MAX_PATH:
+            line.refuse(f"no path has more than {MAX_PATH} characters")
+            return
         self.folder = path
         if lost := self.losses.find(path, "/"):
             line.note(lost.outcome, lost.reason())

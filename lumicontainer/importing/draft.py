@@ -1,25 +1,37 @@
 """Collect what a recipe and its layer will hold, and what became of each line of the file."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from lumicontainer.core.model.files import LayerFile
 from lumicontainer.core.yaml import validators
 from lumicontainer.core.yaml.nodes import Scalar
 from lumicontainer.core.yaml.readers import Reader
-from lumicontainer.errors import Place, Problems
+from lumicontainer.errors import InputError, Place, Problem, Problems
 from lumicontainer.importing.replacements import replacement_for
+from lumicontainer.importing.shell.split import MAX_TEXT
 from lumicontainer.system.files.recipe_folder import read_text
 from lumicontainer.system.terminal import masking
+from lumicontainer.system.units import count
+
+T = TypeVar("T")
 
 CARRIED, REPLACED, NOT_NEEDED, NOT_CARRIED = OUTCOMES = (
     *("carried", "replaced", "not needed", "not carried"),
 )
 SHOWN = 60
 """The characters of a line that reports show."""
+
+MAX_COMMANDS = 2000
+"""The instructions of a file, and the commands of its shell text."""
+MAX_ROWS = 10_000
+MAX_PATH = 4096
+"""PATH_MAX of Linux."""
+MAX_SECRETS = 100
+"""The passwords in URLs of a file: each is looked for in every line that is printed."""
 
 _SOURCE: Mapping[str, Reader[Any]] = {
     "git": validators.https_url,
@@ -73,6 +85,10 @@ class Draft:
     script: list[str] = field(default_factory=list)
     to_pin: list[Mapping[str, str]] = field(default_factory=list)
     """Sources whose commit or sha256 the user fills in."""
+    read: dict[str, str] = field(default_factory=dict)
+    """The files that lines named, each with why it could not be read."""
+    commands: int = 0
+    """The commands of its shell text so far."""
 
     def is_layer(self) -> bool:
         """Return whether anything was found for a layer of its own."""
@@ -103,6 +119,8 @@ class FileLine(NamedTuple):
     def _add(self, outcome: str, why: str, layer: str, missing: str) -> None:
         row = ImportedLine(self.file, self.number, self.text, outcome, why, layer, missing)
         self.draft.lines.append(row)
+        if len(self.draft.lines) > MAX_ROWS:
+            raise too_large(self.file, MAX_ROWS, "part")
 
     def start(self, command: str) -> None:
         """Add that ``lumicontainer run`` takes the place of a line that starts a command."""
@@ -173,8 +191,35 @@ def imported_text(draft: Draft, name: str) -> str:
     Raises ``InputError`` if it cannot be read.
     """
     text = read_text(draft.folder, name).removeprefix("\ufeff")
-    masking.hide_urls([text])
+    for number, line in enumerate(text.split("\n"), 1):
+        if len(line) > MAX_TEXT:
+            place, hint = str(Place(name, number)), "split it"
+            what = f"cannot read a line of more than {MAX_TEXT >> 10} KiB"
+            raise InputError(Problem(what, place, hint=hint))
+    hide_passwords(name, [text])
     return text
+
+
+def hide_passwords(file: str, texts: Sequence[str]) -> None:
+    """Hide the passwords of the URLs in texts; raise ``InputError`` if there are too many."""
+    secrets = {each for text in texts if "://" in text for each in masking.url_secrets(text)}
+    if len(secrets) > MAX_SECRETS:
+        raise too_large(file, MAX_SECRETS, "password")
+    masking.hide_urls(texts)
+
+
+def too_large(file: str, limit: int, kind: str) -> InputError:
+    """Return the error for a file with more than ``limit`` things of a kind."""
+    what = f"cannot read a file of more than {count(limit, kind)}"
+    return InputError(Problem(what, file, hint="split it, or import its parts"))
+
+
+def bounded(file: str, found: Iterable[T], kind: str = "instruction") -> Iterator[T]:
+    """Yield things of a file; raise ``InputError`` if they are too many."""
+    for number, each in enumerate(found, 1):
+        if number > MAX_COMMANDS:
+            raise too_large(file, MAX_COMMANDS, kind)
+        yield each
 
 
 def fault(reader: Reader[Any], text: str) -> str:

@@ -55,6 +55,7 @@ def add_path(line: FileLine, name: str, given: str, values: Mapping[str, str]) -
     elif wrong := [each for each in there if fault(absolute, each)]:
         line.refuse(f"{wrong[0]} is not a folder of plain characters")
     else:
-        new = [each for each in there if each not in (*_SYSTEM, *draft.path)]
+        known = _SYSTEM.union(draft.path)
+        new = [each for each in there if each not in known]
         draft.path = [*new, *draft.path]
         line.note(CARRIED, "under 'path'")

@@ -107,12 +107,12 @@ def _needed(rows: Sequence[Mapping[str, Any]], python: str) -> Iterator[Mapping[
     for row in rows:
         named.setdefault(row["name"], []).append(row)
     left = [row for row in rows if any(kind in row.get("source", {}) for kind in _LOCAL)] or [*rows]
-    seen: list[Mapping[str, Any]] = []
+    seen: set[int] = set()
     while left:
         row = left.pop()
-        if any(row is each for each in seen):
+        if id(row) in seen:
             continue
-        seen.append(row)
+        seen.add(id(row))
         wanted = [each for each in row.get("dependencies", ()) if _is_row(each)]
         for each in wanted:
             if _applies(each.get("marker", ""), python):
@@ -122,7 +122,7 @@ def _needed(rows: Sequence[Mapping[str, Any]], python: str) -> Iterator[Mapping[
                     if each.get("version", found.get("version")) == found.get("version")
                     and _applies_any(found.get("resolution-markers", ()), python)
                 ]
-    yield from (row for row in rows if any(row is each for each in seen))
+    yield from (row for row in rows if id(row) in seen)
 
 
 def _applies_any(markers: Sequence[str], python: str) -> bool:

@@ -11,10 +11,16 @@ from packaging.utils import canonicalize_name
 
 from lumicontainer.core.model.requirements import marker_values, requirement, requirement_lines
 from lumicontainer.errors import InputError
-from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, Draft, FileLine, fault
+from lumicontainer.importing.draft import (
+    CARRIED,
+    NOT_NEEDED,
+    Draft,
+    FileLine,
+    fault,
+    hide_passwords,
+)
 from lumicontainer.importing.shell.options import knows_option
 from lumicontainer.system.files.recipe_folder import read_bytes
-from lumicontainer.system.terminal import masking
 
 _HASH = re.compile(r"\s--hash[= ]\S+")
 _FILE = re.compile(r"(?i)^[^\s@:=<>!~;]*\.(txt|in|toml|lock|whl|cfg|ya?ml)(\[[^]]*\])?$")
@@ -37,7 +43,7 @@ def read_requirements(draft: Draft, name: str, seen: Sequence[str] = ()) -> None
 def file_lines(draft: Draft, name: str) -> list[FileLine]:
     """Return the lines of a file as pip reads them, and hide the passwords of their URLs."""
     found = [*requirement_lines(read_bytes(draft.folder, name))]
-    masking.hide_urls(each.text for each in found)
+    hide_passwords(name, [each.text for each in found])
     return [FileLine(draft, name, each.line, each.text) for each in found]
 
 
@@ -83,19 +89,28 @@ def read_named(
     if not name:
         line.refuse("the file is not below the folder of what is imported")
         return
-    if name in seen:
+    if name in seen or line.draft.read.get(name) == "":
         line.note(NOT_NEEDED, "the file was read already")
         return
     rows = line.draft.lines
     before = len(rows)
-    try:
-        read(line.draft, name)
-    except InputError as error:
-        problem = error.problems[0]
-        line.refuse(f"{problem.what}: {problem.where} {problem.why}".strip())
+    if name not in line.draft.read:
+        line.draft.read[name] = _read_file(line.draft, name, read)
+    if why := line.draft.read[name]:
+        line.refuse(why)
     else:
         line.note(CARRIED, f"the lines of {name} are below")
         rows.insert(before, rows.pop())
+
+
+def _read_file(draft: Draft, name: str, read: Callable[[Draft, str], None]) -> str:
+    """Add the lines of a file; return why it cannot be read."""
+    try:
+        read(draft, name)
+    except InputError as error:
+        problem = error.problems[0]
+        return f"{problem.what}: {problem.where} {problem.why}".strip()
+    return ""
 
 
 def add_option(line: FileLine, option: str, value: str) -> None:

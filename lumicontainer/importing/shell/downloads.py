@@ -14,7 +14,7 @@ _URL = re.compile(r"(?:https?|ftp)://[^\s'\"|;)&>]+")
 _INSTALLERS = re.compile(
     r"(?i)(mini|mamba|ana)(conda|forge)|micro\.?mamba|get-pip\.py|astral\.sh/uv"
 )
-_CLONE = re.compile(r"\bgit\s+(?:-\S+\s+(?:\w\S*=\S*\s+)?)*clone\b(.*)", re.DOTALL)
+_CLONE = re.compile(r"\bgit\s+(?:-\S+\s+(?:\w[^\s=]*+=\S*+\s+)?)*clone\b(.*)", re.DOTALL)
 
 
 def read_download(

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from lumicontainer.importing.draft import NOT_CARRIED, NOT_NEEDED
+from lumicontainer.importing.draft import MAX_PATH, NOT_CARRIED, NOT_NEEDED
 from lumicontainer.importing.replacements import replacement_for
 
 _SYSTEM = re.compile(
@@ -15,6 +15,7 @@ _SYSTEM = re.compile(
     r"(?:/(?:bin|sbin|lib|lib64|include|share|src|etc|cache|profile\.d))?(?:/[^/]+-linux-gnu)?"
 )
 """Folders that hold more than one line puts there."""
+_ADDRESS = re.compile(r"(?<!\w)\w++://\S+")
 _WORD = re.compile(r"[\w.+/~@%{}$*?-]+")
 UNKNOWN = "/\0unknown"
 """Stands for a folder that is not known."""
@@ -76,6 +77,8 @@ class Losses:
     def find(self, word: str, folder: str) -> Lost | None:
         """Return what a word names that is not there; None if it names nothing of it."""
         whole = whole_path(word, folder)
+        if len(whole) > MAX_PATH:
+            return None
         for path in (whole, *map(str, PurePosixPath(whole).parents)):
             if lost := self._paths.get(path) or _of_others(path):
                 return lost
@@ -92,13 +95,12 @@ class Losses:
 
     def find_in(self, text: str, folder: str) -> Lost | None:
         """Return the first thing that a text names and that is not there."""
-        for name, lost in self._variables.items():
-            if re.search(rf"\$(?:{name}\b|\{{{name}\b)", text):
-                return lost
-        return next(self._found(text, folder), None)
+        named = {*re.findall(r"\$\{?(\w+)", text)} if self._variables else ()
+        lost = next((self._variables[name] for name in named if name in self._variables), None)
+        return lost or next(self._found(text, folder), None)
 
     def _found(self, text: str, folder: str) -> Iterator[Lost]:
-        for word in _WORD.findall(re.sub(r"\w+://\S+", "", text)):
+        for word in _WORD.findall(_ADDRESS.sub("", text)):
             if lost := self.find(word, folder):
                 yield lost
 

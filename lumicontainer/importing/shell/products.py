@@ -8,6 +8,7 @@ from lumicontainer.importing.shell.words import Command
 
 ARCHIVE = re.compile(r"\.(tar(\.\w+)?|tgz|tbz2?|txz|zip)$")
 _REDIRECTION = re.compile(r"[^>&0-9-][12]?>{1,2}\s*[\"']?([\w./+@{}$-]+)")
+_FOLDER = re.compile(r"\s(?:-C|--directory)[ =]?[\"']?([\w./+-]+)")
 _PREFIX = re.compile(r"(?:--prefix=|-DCMAKE_INSTALL_PREFIX=)[\"']?([\w./+-]+)")
 _SETS = re.compile(r"(?:export\s+|local\s+|declare\s+(?:-\w+\s+)?)?([A-Za-z_]\w*)=")
 
@@ -63,8 +64,9 @@ def _of_archives(text: str) -> Iterator[str]:
     for word in re.findall(r"[\w.+/:~%-]+", text):
         if ARCHIVE.search(word):
             yield ARCHIVE.sub("", PurePosixPath(word).name)
-    if found := re.search(r"\btar\b[^|;&]*\s(?:-C|--directory)[ =]?[\"']?([\w./+-]+)", text):
-        yield found[1]
+    for part in re.split("[|;&]", text):
+        tar = re.search(r"\btar\b", part)
+        yield from _FOLDER.findall(part, tar.end())[-1:] if tar else ()
 
 
 def value_of(words: Sequence[str], *options: str) -> str:

@@ -7,19 +7,33 @@ from typing import NamedTuple
 
 from lumicontainer.core.apptainer_syntax import hazard
 from lumicontainer.importing.copies import Copies
-from lumicontainer.importing.draft import CARRIED, NOT_CARRIED, NOT_NEEDED, Draft, FileLine
+from lumicontainer.importing.draft import (
+    CARRIED,
+    MAX_COMMANDS,
+    NOT_CARRIED,
+    NOT_NEEDED,
+    Draft,
+    FileLine,
+    too_large,
+)
 from lumicontainer.importing.environment import add_variable
 from lumicontainer.importing.replacements import replacement_for, table
 from lumicontainer.importing.shell import products
 from lumicontainer.importing.shell.downloads import read_download
 from lumicontainer.importing.shell.installers import Places, read_installer, spellings
 from lumicontainer.importing.shell.losses import UNKNOWN, Losses, Lost, whole_path
-from lumicontainer.importing.shell.split import ShellCommand, expand_variables, split
+from lumicontainer.importing.shell.split import MAX_TEXT, ShellCommand, expand_variables, split
 from lumicontainer.importing.shell.words import Command, simple_command
 from lumicontainer.system import process
 
 _UNPINNED = "it downloads what nothing pins; name it under 'sources' of the layer"
 _UNKNOWN = "it has a variable without a known value"
+_WORDS = re.compile(r"[\w@%+=:,./ -]*[\w./-][\w@%+=:,./ -]*", re.ASCII)
+"""Words without a character that is more than itself to a shell."""
+_RESERVED = (
+    *("if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac"),
+    *("select", "function", "time", "coproc", "in"),
+)
 _ENTERS = ("cd", "pushd")
 _SETTING = re.compile(
     r"echo\s+(['\"]?)(?:export\s+)?([A-Za-z_]\w*)=([^'\"$`]*)\1\s*>>\s*"
@@ -78,7 +92,11 @@ class ShellReader:
         """Add the commands of a text; return the lines of the script."""
         kept: list[str] = []
         for shell in split(text):
+            self._count_command()
             line = self.line(scope.first + shell.offset, shell.text)
+            if len(shell.text) > MAX_TEXT:
+                line.refuse(f"it has more than {MAX_TEXT >> 10} KiB")
+                continue
             command = simple_command(shell.text, scope.values)
             plain = expand_variables(_without_wrappers(shell.text), scope.values)
             part = _Part(line, command, plain, shell.compound)
@@ -88,6 +106,11 @@ class ShellReader:
                 scope.real = scope.folder
                 kept += lines
         return kept
+
+    def _count_command(self) -> None:
+        self.draft.commands += 1
+        if self.draft.commands > MAX_COMMANDS:
+            raise too_large(self.file, MAX_COMMANDS, "command")
 
     def _read_part(self, part: _Part, shell: ShellCommand, scope: _Scope) -> list[str]:
         """Add what becomes of a command; return the lines of the script for it."""
@@ -235,6 +258,8 @@ def _without_wrappers(text: str) -> str:
 
 
 def _syntax_error(text: str) -> str:
+    if _WORDS.fullmatch(text) and text.split(maxsplit=1)[0] not in _RESERVED:
+        return ""
     command = ["bash", "--norc", "--noprofile", "-O", "extglob", "-n"]
     done = process.finished(command, env={"PATH": "/usr/bin:/bin"}, given=text.encode())
     return "bash cannot parse it" if done.returncode or done.stderr else ""

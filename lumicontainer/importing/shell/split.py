@@ -17,12 +17,16 @@ _SEPARATORS = ("&&", ";;", ";", "\n")
 _BEGIN = re.compile(r"(?:(?:do|then|else|elif|!|time)\s+)*(?:if|for|while|until|case|select)\b")
 _END = re.compile(r"(?:fi|done|esac)\b")
 _TEST = re.compile(r"(?:\[|test\b|!)")
+_SKIPPED = re.compile(r"(?:\s|\\\n|#[^\n]*(?:\n|\Z))*+")
 _SPECIAL = set("|&<>`(){}\n")
 _VARIABLE = re.compile(
     r"\$(?:\{(?P<name>\w+)(?:(?P<mark>:?[-+])(?P<other>(?:[^{}]|\$\{[^{}]*\})*))?\}|(?P<bare>\w+))"
 )
 OTHER_EXPANSION = re.compile(r"\$\{(?!\w+\})")
 """Begins an expansion that is more than the value of a variable."""
+MAX_TEXT = 1 << 16
+"""Characters of a line, of a command, and of a text with the values of its variables."""
+TOO_LONG = f"with the values of its variables it has more than {MAX_TEXT >> 10} KiB"
 
 
 def other_program(script: str) -> str:
@@ -52,6 +56,7 @@ def split(text: str) -> Iterator[ShellCommand]:
     """
     start = first = depth = 0
     inner: list[int] = []
+    lines = _LineNumbers(text)
     for end, width in [*_ends(text), (len(text), 0)]:
         bare = text[start:end].replace("\\\n", "  ").lstrip()
         begins, ends = _BEGIN.match(bare), _END.match(bare)
@@ -60,29 +65,49 @@ def split(text: str) -> Iterator[ShellCommand]:
         if text.startswith("&&", end):
             inner += [] if depth else [end]
         elif not depth or end == len(text):
-            yield from _list(text, first, end, inner)
+            for each in _list(text, first, end, inner):
+                yield from _command(text, *each, lines)
             first, inner = start, []
 
 
-def _list(text: str, start: int, end: int, inner: list[int]) -> Iterator[ShellCommand]:
-    """Yield the commands of a list, which end at ``inner`` unless it is one."""
+class _LineNumbers:
+    """Count the lines before places of a text that are asked for in order."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = self._count = 0
+
+    def before(self, place: int) -> int:
+        self._count += self._text.count("\n", self._at, place)
+        self._at = place
+        return self._count
+
+
+def _list(text: str, start: int, end: int, inner: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield where the commands of a list begin and end: at ``inner`` unless it is one."""
     plain = _unquoted(text[start:end])
-    if "||" in plain or _TEST.match(plain) or not inner:
-        yield from _command(text, start, end)
-        return
+    if "||" in plain or _TEST.match(plain):
+        inner = []
     for last in (*inner, end):
-        yield from _command(text, start, last)
+        yield start, last
         start = last + len("&&")
 
 
-def _command(text: str, start: int, end: int) -> Iterator[ShellCommand]:
+def _command(text: str, start: int, end: int, lines: _LineNumbers) -> Iterator[ShellCommand]:
     # Comments of their own stand before it.
-    skipped = re.compile(r"(?:\s|\\\n|#[^\n]*(?:\n|\Z))*").match(text, start, end)
+    skipped = _SKIPPED.match(text, start, end)
     start = skipped.end() if skipped else start
-    bare = re.sub(r"(?:\s|\\\n)+\Z", "", text[start:end])
+    bare = text[start : _end_of_words(text, start, end)]
     if bare:
         compound = bool(_BEGIN.match(bare)) or bool(_SPECIAL & set(_unquoted(bare)))
-        yield ShellCommand(bare, text.count("\n", 0, start), compound)
+        yield ShellCommand(bare, lines.before(start), compound)
+
+
+def _end_of_words(text: str, start: int, end: int) -> int:
+    """Return where the blanks and continued lines at the end of a command begin."""
+    while end > start and (text[end - 1].isspace() or text.endswith("\\\n", start, end)):
+        end -= 1 if text[end - 1] != "\n" or text[end - 2 : end - 1] != "\\" else 2
+    return end
 
 
 def _ends(text: str) -> Iterator[tuple[int, int]]:
@@ -120,7 +145,23 @@ def _unquoted(text: str) -> str:
 
 def without_silence(text: str) -> str:
     """Return a command on one line, without what sends its output to /dev/null."""
-    return re.sub(r"(\s*([12&]?>\s*/dev/null|2>&1))+\s*$", "", text.replace("\\\n", " "))
+    plain = text.replace("\\\n", " ")
+    end = _end_of_words(plain, 0, len(plain))
+    while (start := _silence(plain, end)) < end:
+        end = _end_of_words(plain, 0, start)
+    return plain[:end]
+
+
+def _silence(text: str, end: int) -> int:
+    """Return where a redirection to nowhere begins that ends at ``end``; else ``end``."""
+    if text.endswith("2>&1", 0, end):
+        return end - len("2>&1")
+    if not text.endswith("/dev/null", 0, end):
+        return end
+    arrow = _end_of_words(text, 0, end - len("/dev/null"))
+    if not text.endswith(">", 0, arrow):
+        return end
+    return arrow - 1 - text.endswith(("1", "2", "&"), 0, arrow - 1)
 
 
 def command_words(text: str, values: Mapping[str, str]) -> list[str] | None:
@@ -138,12 +179,20 @@ def expand_variables(text: str, values: Mapping[str, str]) -> str:
     """Put in the values of known variables; ``${NAME:-other}`` of an unknown one is its other.
 
     ``${NAME:+other}`` of an unknown one stays, as it may have a value that is not known.
+    Raises ``ValueError`` if the result would have more than ``MAX_TEXT`` characters.
     """
+    room = MAX_TEXT
 
     def value(found: re.Match[str]) -> str:
+        nonlocal room
         known, mark = values.get(found["name"] or found["bare"]), found["mark"] or ""
         if mark.endswith("+") if known else mark.endswith("-"):
-            return expand_variables(found["other"], values)
-        return found[0] if "+" in mark else known or found[0]
+            result = expand_variables(found["other"], values)
+        else:
+            result = found[0] if "+" in mark else known or found[0]
+        room -= len(result)
+        if room < 0:
+            raise ValueError(TOO_LONG)
+        return result
 
     return _VARIABLE.sub(value, text)

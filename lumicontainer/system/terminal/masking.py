@@ -18,10 +18,10 @@ _LONG_LINE = 4096
 _PIECE = 1 << 22
 _TOKEN = 16
 """Characters from which a user name without a password is a token."""
-_USER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#\s\"'<>]+)@")
-_QUERY = re.compile(
-    r"[?&][^=&#\s]*(?:token|secret|passw|signature|sig|key|auth)[^=&#\s]*=([^&#\s\"']+)", re.I
-)
+_USER = re.compile(r"[A-Za-z0-9+.-]://([^/?#\s\"'<>]+)@")
+_FIELD = re.compile(r"[?&]([^=&#\s]*+)")
+_OF_SECRET = re.compile("token|secret|passw|signature|sig|key|auth", re.IGNORECASE)
+_VALUE = re.compile(r"=([^&#\s\"']+)")
 _AROUND = re.compile(
     rb"-----(?:BEGIN|END) [A-Z0-9 ]+-----|\[[A-Za-z]+[0-9]{0,2}(?:[ ._-][A-Za-z]+[0-9]{0,2})*\]"
 )
@@ -50,8 +50,10 @@ def _sort() -> None:
 
 def hide_urls(texts: Iterable[str]) -> None:
     """Add the passwords and tokens of the URLs in texts."""
-    for secret in (each for text in texts if "://" in text for each in url_secrets(text)):
-        hide([secret], common=_is_word(secret))
+    found = {each for text in texts if "://" in text for each in url_secrets(text)}
+    words = set(filter(_is_word, found))
+    hide(found - words)
+    hide(words, common=True)
 
 
 def hide_file(content: bytes) -> None:
@@ -131,8 +133,17 @@ def url_secrets(text: str) -> Iterator[str]:
             if _is_word(secret):
                 # With its user name, the word is not common.
                 yield f"{found[1]}@"
-    for found in _QUERY.finditer(text):
-        yield found[1]
+    yield from _query_secrets(text)
+
+
+def _query_secrets(text: str) -> Iterator[str]:
+    """Yield the values of the fields of queries whose names say that they are secret."""
+    at = 0
+    while field := _FIELD.search(text, at):
+        at = field.end()
+        if _OF_SECRET.search(field[1]) and (value := _VALUE.match(text, at)):
+            yield value[1]
+            at = value.end()
 
 
 def _is_word(secret: str) -> bool:
