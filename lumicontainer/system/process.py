@@ -26,8 +26,9 @@ from lumicontainer.errors import HostError, Problem
 from lumicontainer.system import budget, process_tree
 from lumicontainer.system.budget import Helper, LimitError
 from lumicontainer.system.communicate import communicate, wait_for
+from lumicontainer.system.long_lines import Lines
 from lumicontainer.system.os_errors import hint_for
-from lumicontainer.system.terminal.masking import masked, masked_bytes
+from lumicontainer.system.terminal.masking import masked
 from lumicontainer.system.terminal.output import clean, trace
 from lumicontainer.system.waiting import to_its_end
 
@@ -35,6 +36,10 @@ _GRACE = 10.0
 """Seconds that an interrupted program has before it is killed."""
 _SHOWN = 500
 """Characters of a command that an error shows."""
+
+
+_LONGEST_ROW = 1 << 20
+"""Bytes of a row of a listing; a path has at most 4096."""
 
 
 class ProgramError(HostError):
@@ -82,13 +87,6 @@ def describe(status: int) -> str:
 def last_lines(text: str) -> str:
     """Return the last lines of a program's output."""
     return "\n".join(text.rstrip("\n").splitlines()[-20:])
-
-
-def clean_line(raw: bytes) -> str:
-    """Return an output line without secrets and without escape sequences."""
-    text = clean(masked_bytes(raw).decode("utf-8", "replace"))
-    # An escape sequence may have split a secret.
-    return masked(text)
 
 
 def capture(
@@ -183,7 +181,10 @@ def lines(
     """
     with tempfile.TemporaryFile() as errors, _session(command, env, errors) as child:
         assert child.stdout is not None
-        for raw in child.stdout:
+        while raw := child.stdout.readline(_LONGEST_ROW + 1):
+            if len(raw) > _LONGEST_ROW:
+                why = f"it printed a line of more than {_LONGEST_ROW >> 20} MiB"
+                raise OverLimitError(shown or command, budget.FILES, why)
             yield raw.decode("utf-8", "replace")
         if status := child.wait():
             errors.seek(0)
@@ -301,20 +302,18 @@ async def _follow(
     chunks: AsyncIterator[bytes], log: IO[str], on_line: Callable[[str], None]
 ) -> None:
     """Write a program's output to its log line by line, including an unfinished last line."""
-    pending = b""
+    lines = Lines()
     try:
         async for chunk in chunks:
-            *lines, pending = (pending + chunk).split(b"\n")
-            for raw in lines:
-                line = clean_line(raw)
+            for line in lines.add(chunk):
                 log.write(line + "\n")
                 on_line(line)
             log.flush()
-            if b"\r" in pending:
-                on_line(clean_line(pending.rstrip(b"\r")))
+            if b"\r" in chunk and (line := lines.unfinished()):
+                on_line(line)
     finally:
-        if pending:
-            log.write(clean_line(pending) + "\n")
+        if line := lines.rest():
+            log.write(line + "\n")
             log.flush()
 
 

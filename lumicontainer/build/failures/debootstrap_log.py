@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from lumicontainer.system.files.regular import open_no_link
-from lumicontainer.system.process import clean_line
+from lumicontainer.system.long_lines import Lines
 
 _POLL = 0.3
 _FETCHED = re.compile(r"\bURL:\s*(\S+)")
@@ -24,17 +24,16 @@ async def followed(find: Find, take: Callable[[str], None]) -> AsyncIterator[Non
     The file may appear later, and disappear while it is read.
     """
     file: BinaryIO | None = None
-    pending = b""
+    lines = Lines()
 
     def read() -> None:
-        nonlocal file, pending
+        nonlocal file
         with contextlib.suppress(OSError):
             if file is None:
                 # A package could replace the file by anything.
                 file = next(map(open_no_link, find()), None)
             while file is not None and (chunk := file.read(1 << 16)):
-                *lines, pending = (pending + chunk).split(b"\n")
-                for text in filter(None, (package_line(clean_line(line)) for line in lines)):
+                for text in filter(None, map(package_line, lines.add(chunk))):
                     take(text)
 
     async def follow() -> None:

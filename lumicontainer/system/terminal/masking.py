@@ -79,6 +79,11 @@ def load(text: bytes) -> None:
     _sort()
 
 
+def longest() -> int:
+    """Return the bytes of the longest secret that can stand in one line."""
+    return max((len(each) for each in _hidden if b"\n" not in each), default=0)
+
+
 def masked(text: str) -> str:
     """Return text with each secret replaced."""
     for secret in _hidden:
