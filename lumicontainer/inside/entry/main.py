@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ..checking import record
 from ..errors import UNFIT, LaunchError
+from ..launch import parent
 from ..launch.launchers import first_of_node, is_rank_0
 from ..launch.program import become, check_readable, inherited, restore_signals
 from ..messages import write_message
@@ -77,6 +78,8 @@ def _start(given: Arguments, decision: Decision, words: Sequence[str]) -> None:
         become(command, {**without_ranks(env), **marks})
     for name in (node_launcher.STARTED, node_launcher.SHARE):
         env.pop(name, None)
+    if agent := env.pop(node_launcher.AGENT, ""):
+        parent.end_with_launcher(int(agent))
     preflight.check(context)
     preflight.show_gpus(context)
     affinity.bind(context)

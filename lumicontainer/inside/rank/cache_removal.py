@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import os
 import resource
@@ -11,6 +10,7 @@ import shutil
 import signal
 from typing import NoReturn
 
+from ..launch.parent import end_with
 from ..node.private_folder import is_private, open_private
 
 TRIES = 100
@@ -18,7 +18,6 @@ _KILLED = 128
 _FAULTS = {"SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV", "SIGSYS"}
 _STOPS = {"SIGKILL", "SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGCONT"}
 _NOT_FORWARDED = {getattr(signal, name) for name in (*_FAULTS, *_STOPS)}
-_PR_SET_PDEATHSIG = 1
 
 
 # Slurm kills the processes of a step about 10 ms after its last task, and a container with its own
@@ -41,10 +40,8 @@ def hold(path: str) -> None:
     if child:
         _guard(child, path, lock, awaited)
     os.close(lock)
-    # Let the kernel kill this process when its parent dies: kill -9 of a rank may hit either.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != guard:
-        os._exit(_KILLED + signal.SIGKILL)
+    # kill -9 of a rank may hit either.
+    end_with(guard)
     if ignored:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -30,6 +30,8 @@ STARTED = "LUMI_ENTRY_LAUNCHER"
 # The OMP_NUM_THREADS that lumi-entry gave such a launcher, which is not the user's: it is decided
 # before any rank is bound.
 SHARE = "LUMI_ENTRY_THREADS"
+# The pid of the launcher, with which its ranks end.
+AGENT = "LUMI_ENTRY_AGENT"
 
 
 def choose(context: Context) -> Start:
@@ -125,7 +127,9 @@ def _check_even(context: Context) -> None:
 
 def marks(launcher: str, changes: Mapping[str, str]) -> dict[str, str]:
     """Return the variables by which each rank knows what lumi-entry gave its launcher."""
-    return {STARTED: launcher, **({SHARE: changes[OMP]} if OMP in changes else {})}
+    # The launcher replaces this process.
+    known = {STARTED: launcher, AGENT: str(os.getpid())}
+    return {**known, **({SHARE: changes[OMP]} if OMP in changes else {})}
 
 
 def command(context: Context, settings: Sequence[Setting], words: Sequence[str]) -> list[str]:
