@@ -25,6 +25,8 @@ ORIGINS = {
     URL: ("a download", "it could not be downloaded"),
 }
 """By kind: the origin of a pin, and the reason why an input has none."""
+_LIMITED = 'ulimit -S -f "$0" || true; exec "$@"'
+"""Git has no limit of the size of what it receives, which is one file."""
 
 
 def current_pin(wanted: Input, site: Site) -> str:
@@ -41,22 +43,40 @@ def whole_commit(url: str, commit: str, mirrors: Mapping[str, str]) -> str:
     """Return all 40 digits of a repository's commit; raise ``DownloadError`` unless one fits."""
     with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
         there, home = mirrored(url, mirrors), Path(folder)
-        # A repository of another user is read all the same: nothing of it is run.
-        (home / ".gitconfig").write_text("[safe]\n\tdirectory = *\n")
+        (home / ".gitconfig").write_text(_settings(budget.SOURCE))
         there = _set_password_apart(there, home)
         environment = _environment(home, there)
 
         def git(*words: str) -> str:
-            return process.capture(["git", *words], env=environment, limits=budget.DOWNLOAD)
+            kib = str(budget.SOURCE.most >> 10)
+            command = ["bash", "-c", _LIMITED, kib, "git", *words]
+            done = process.finished(command, env=environment, limits=budget.DOWNLOAD)
+            if done.returncode:
+                raise process.ProgramError(["git"], done.returncode, done.stderr)
+            return done.stdout
 
         bare = str(home / "bare")
-        git("clone", "--quiet", "--bare", "--filter=tree:0", there, bare)
+        git("clone", "--quiet", "--bare", "--filter=tree:0", "--", there, bare)
         names = git("-C", bare, "rev-parse", f"--disambiguate={commit}").split()
         found = [each for each in names if git("-C", bare, "cat-file", "-t", each) == "commit\n"]
     if len(found) != 1:
         what = f"the commit {commit} is ambiguous" if found else f"there is no commit {commit}"
         raise DownloadError(Problem(what, url, hint="correct the commit"))
     return found[0]
+
+
+def _settings(limits: budget.Transfer) -> str:
+    """Return git's only settings. A repository of another user is read: nothing of it is run."""
+    return f"""\
+[safe]
+	directory = *
+[core]
+	hooksPath = /dev/null
+	fsmonitor = false
+[http]
+	lowSpeedLimit = {limits.slowest}
+	lowSpeedTime = {limits.window:.0f}
+"""
 
 
 def _set_password_apart(url: str, home: Path) -> str:

@@ -8,6 +8,8 @@
 set -euo pipefail
 # shellcheck source=lumicontainer/step/mirrors.sh
 . "${0%/*}/mirrors.sh"
+# shellcheck source=lumicontainer/step/limits.sh
+. "${0%/*}/limits.sh"
 
 : "${sources:?}"
 work="$(mktemp -d)"
@@ -77,15 +79,22 @@ set_password_apart() {
     esac
 }
 
-# Use a separate home, so that git ignores settings of the user and the system, such as insteadOf. The
-# settings are in a file because git hides its environment from the server of a local repository.
+# Use a separate home, so that git ignores settings of the user and the system, such as insteadOf and
+# filters. The settings are in a file because git hides its environment from the server of a local
+# repository. No hook runs, wherever it comes from.
 prepare_git() {
     local from to allowed=https
     export HOME="$work" GIT_CONFIG_NOSYSTEM=1 GIT_TERMINAL_PROMPT=0
+    export GIT_NO_LAZY_FETCH=1
     unset XDG_CONFIG_HOME GIT_CONFIG_GLOBAL GIT_CONFIG_COUNT GIT_CONFIG_PARAMETERS GIT_DIR GIT_WORK_TREE
+    unset GIT_TEMPLATE_DIR
     git config --global safe.directory '*'
     git config --global advice.detachedHead false
     git config --global init.defaultBranch main
+    git config --global core.hooksPath /dev/null
+    git config --global core.fsmonitor false
+    git config --global http.lowSpeedLimit "$slowest"
+    git config --global http.lowSpeedTime "$window"
     while read -r from to; do
         [ -n "$to" ] || continue
         to="$(set_password_apart "$to")"
@@ -99,8 +108,26 @@ prepare_git() {
     export GIT_ALLOW_PROTOCOL="$allowed"
 }
 
+# Run git with a limit of time, and of the size of its largest file, which is the pack.
+limited_git() {
+    (
+        [ "$(ulimit -S -f)" != unlimited ] || ulimit -S -f "$((most / 1024))"
+        exec timeout --kill-after 10 "$seconds" git "$@"
+    )
+}
+
+# A few objects can name each other so often that they become more files than any disk holds.
+require_bounded() {
+    local found
+    found="$(git ls-tree -r -l "$1" | awk -v files="$most_files" -v bytes="$most" '
+        { size += $4 }
+        NR > files { print "it has more than " files " files"; exit }
+        size > bytes { print "its files have more than " bytes " bytes"; exit }' || true)"
+    [ -z "$found" ] || fail "the repository of '$name' is too large" "$found" "use another commit"
+}
+
 fetch_all() {
-    try git fetch --quiet "$url" '+refs/heads/*:refs/remotes/origin/*' '+refs/tags/*:refs/tags/*' ||
+    try limited_git fetch --quiet "$url" '+refs/heads/*:refs/remotes/origin/*' '+refs/tags/*:refs/tags/*' ||
         fail "cannot fetch the repository of '$name'" "$(output)" \
             "check the URL and the network, or name a mirror: lumicontainer build --mirror FROM=TO"
 }
@@ -120,6 +147,35 @@ whole_commit() {
     esac
 }
 
+# Fetch the named submodules of the repository in the current folder, and all of theirs.
+fetch_submodules() {
+    local path where
+    while IFS= read -r -d '' where; do
+        case "${where#*$'\n'}" in
+        https://* | ./* | ../*) ;;
+        *) fail "cannot fetch a submodule of '$name'" "its URL is '${where#*$'\n'}'" \
+            "use a commit whose submodules come by https" ;;
+        esac
+    done < <(git config --null --file .gitmodules --get-regexp '^submodule\..*\.url$')
+    try limited_git submodule update --quiet --init --checkout --depth 1 -- "$@" ||
+        try limited_git submodule update --quiet --init --checkout -- "$@" ||
+        fail "cannot fetch a submodule of '$name'" "$(output)" \
+            "name a mirror of its URL too: lumicontainer build --mirror FROM=TO"
+    for path; do
+        (fetch_inner_submodules "$path")
+    done
+}
+
+fetch_inner_submodules() {
+    local inner=()
+    cd "$1"
+    require_bounded HEAD
+    if [ -f .gitmodules ]; then
+        mapfile -d '' -t inner < <(git ls-files --stage -z | sed -zn 's/^160000 [0-9a-f]* 0\t//p')
+        [ "${#inner[@]}" -eq 0 ] || fetch_submodules "${inner[@]}"
+    fi
+}
+
 fetch_git() {
     local url="$1" commit="$2" name="$3" whole
     local tree="$work/tree" target="$sources/$3"
@@ -130,10 +186,11 @@ fetch_git() {
     cd "$tree"
     git remote add origin "$url"
     # A server may refuse to send a commit by its hash; a server of plain files cannot.
-    if [ "${#commit}" -ne 40 ] || ! try git fetch --quiet --depth 1 "$url" "$commit"; then
+    if [ "${#commit}" -ne 40 ] || ! try limited_git fetch --quiet --depth 1 "$url" "$commit"; then
         fetch_all
     fi
     whole="$(whole_commit)"
+    require_bounded "$whole"
     git checkout --quiet --force "$whole"
     if [ "$(git rev-parse HEAD)" != "$whole" ]; then
         fail "'$name' is not at its commit" "HEAD is $(git rev-parse HEAD), not $whole" "report it"
@@ -142,29 +199,21 @@ fetch_git() {
         echo "note: the commit $commit of '$name' is $whole; write all 40 digits to pin it" >&2
     fi
     shift 3
-    if [ "$#" -gt 0 ]; then
-        try git submodule update --quiet --init --recursive --depth 1 -- "$@" ||
-            try git submodule update --quiet --init --recursive -- "$@" ||
-            fail "cannot fetch a submodule of '$name'" "$(output)" \
-                "name a mirror of its URL too: lumicontainer build --mirror FROM=TO"
-    fi
+    [ "$#" -eq 0 ] || fetch_submodules "$@"
     cd /
     find "$tree" -name .git -prune -exec rm -rf {} +
     put "$tree" "$target"
 }
 
 fetch_url() {
-    local url="$1" name="$2" wanted="${3:-}" from found full=''
+    local url="$1" name="$2" wanted="${3:-}" from found
     local file="$work/file" target="$sources/$2"
     need curl
     from="$(mirrored "$url")"
     [ -n "$wanted" ] || require_guarded "$from"
-    try bash "${0%/*}/download.sh" "$file" <<<"$from" || {
-        # 23: curl cannot write; dd prints the reason.
-        [ "$?" -ne 23 ] || full="$(dd if=/dev/zero of="$work/more" bs=1M count=1 2>&1)" || true
-        fail "cannot download '$name'" "$(output)${full:+ $full}" \
+    try bash "${0%/*}/download.sh" "$file" <<<"$from" ||
+        fail "cannot download '$name'" "$(output)" \
             "check the URL and the network, or name a mirror: lumicontainer build --mirror FROM=TO"
-    }
     found="$(sha256sum <"$file")"
     found="${found%% *}"
     if [ -z "$wanted" ]; then

@@ -22,7 +22,7 @@ APT_GET = "apt-get -q -y -o APT::Sandbox::User=root -o Dpkg::Use-Pty=0"
 _LOCKED = "locked.txt"
 
 _FETCH = "fetch.sh"
-_FETCHING = (_FETCH, "download.sh", "mirrors.sh")
+_FETCHING = (_FETCH, "download.sh", "limits.sh", "mirrors.sh")
 
 
 class Parent(NamedTuple):
