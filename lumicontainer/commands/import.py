@@ -26,7 +26,7 @@ from lumicontainer.importing.draft import (
     ImportedLine,
     short,
 )
-from lumicontainer.importing.read import name_for, reader_of
+from lumicontainer.importing.read import context_for, name_for, reader_of
 from lumicontainer.importing.writing import files_of
 from lumicontainer.system.files.recipe_folder import display
 from lumicontainer.system.terminal.output import print_json, print_table, report, say
@@ -46,6 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="a Dockerfile, a definition, requirements.txt, or an environment of conda or cotainr",
     )
+    summary = (
+        "the folder whose files a Dockerfile copies; default: found by the files that it names"
+    )
+    parser.add_argument("--context", metavar="DIR", type=Path, help=summary)
     parser.add_argument("--name", metavar="NAME", help="the name of the recipe and of its layer")
     parser.add_argument("--output", metavar="DIR", type=Path, help="their folder; default: ./NAME")
     context.add_options(parser, "--platform", "--json")
@@ -61,8 +65,8 @@ def run(arguments: argparse.Namespace) -> int:
     catalog = context.catalog_of(arguments)
     platform = context.find_platform(arguments).name
     model = resolve(catalog.materials(MODEL, platform), [])
-    draft = Draft(file.parent, _goal(model), name)
-    read(draft, file.name)
+    draft, shown = _new_draft(file, arguments.context, _goal(model), name)
+    read(draft, shown)
     folder = arguments.output or Path(name)
     recipe = _write(draft, file, folder, catalog)
     written = resolve(open_catalog(folder).materials(name, platform), [])
@@ -74,14 +78,26 @@ def run(arguments: argparse.Namespace) -> int:
         head = {"recipe": str(recipe), "platform": platform, "left_out": left_out}
         print_json({**head, "lines": lines})
     else:
-        _print_rows(rows, file)
+        _print_rows(rows, shown)
     sys.stdout.flush()
     failed = _check(written)
     _say_written(recipe, name)
     if not arguments.json:
-        _print_missing(draft, file, left_out, platform)
+        _print_missing(draft, shown, left_out, platform)
     _say_next(recipe, arguments.platform, unfinished=bool(draft.missing()))
     return EXAMINED_FAILED if failed or any(r.outcome == NOT_CARRIED for r in rows) else OK
+
+
+def _new_draft(file: Path, named: Path | None, goal: Goal, name: str) -> tuple[Draft, str]:
+    """Return an empty draft, and the name that the imported file has in reports."""
+    context = context_for(file, named)
+    if context == file.parent:
+        return Draft(context, goal, name), file.name
+    if not named:
+        say(f"context: {display(context)}, which has the files that {file.name} copies")
+    whole, folder = file.resolve(), context.resolve()
+    shown = str(whole.relative_to(folder)) if whole.is_relative_to(folder) else display(file)
+    return Draft(context, goal, name, {shown: file.parent}), shown
 
 
 def _goal(model: Resolved) -> Goal:
@@ -147,7 +163,7 @@ def _with_layer(row: ImportedLine, written: Resolved, python: str) -> ImportedLi
     return row._replace(note="; ".join(filter(None, (f"{name}{left_out}", row.note))))
 
 
-def _print_rows(rows: Sequence[ImportedLine], file: Path) -> None:
+def _print_rows(rows: Sequence[ImportedLine], file: str) -> None:
     table = []
     for row in rows:
         table.append((_place(row, file), row.outcome, short(row.text), row.note))
@@ -155,14 +171,14 @@ def _print_rows(rows: Sequence[ImportedLine], file: Path) -> None:
         print_table(table)
     counts = Counter(row.outcome for row in rows)
     parts = (f"{counts[outcome]} {outcome}" for outcome in OUTCOMES)
-    sys.stdout.write(f"{file.name}: {', '.join(parts)}\n")
+    sys.stdout.write(f"{file}: {', '.join(parts)}\n")
 
 
-def _place(row: ImportedLine, file: Path) -> str:
-    return str(row.line) if row.file == file.name else f"{row.file}:{row.line}"
+def _place(row: ImportedLine, file: str) -> str:
+    return str(row.line) if row.file == file else f"{row.file}:{row.line}"
 
 
-def _print_missing(draft: Draft, file: Path, left_out: Mapping[str, str], platform: str) -> None:
+def _print_missing(draft: Draft, file: str, left_out: Mapping[str, str], platform: str) -> None:
     """Print what the image will not have, as the last lines of the report."""
     if left_out:
         sys.stdout.write(f"on {platform} the image has no:\n")

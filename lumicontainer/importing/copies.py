@@ -2,23 +2,32 @@
 
 import contextlib
 import itertools
+import posixpath
 import re
 import shlex
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from lumicontainer.core.apptainer_syntax import hazard
 from lumicontainer.core.model.files import LayerFile
 from lumicontainer.core.model.requirements import is_file_of
 from lumicontainer.errors import InputError, Problems
+from lumicontainer.importing.context import ignoring
 from lumicontainer.importing.draft import CARRIED, MAX_PATH, NOT_NEEDED, Draft, FileLine
 from lumicontainer.importing.lists.requirements import inner_name
 from lumicontainer.importing.shell.losses import Losses
-from lumicontainer.system.files.recipe_folder import MAX_DEPTH, NAME_INPUTS, files_below, read_bytes
+from lumicontainer.system.files.recipe_folder import (
+    MAX_DEPTH,
+    NAME_INPUTS,
+    Found,
+    files_below,
+    read_bytes,
+)
 from lumicontainer.system.units import count
 
 FOLDER = "files"
 """The folder of the layer that holds them."""
-_IGNORE = ".dockerignore"
 
 
 class Copies:
@@ -30,6 +39,10 @@ class Copies:
         self._places: dict[PurePosixPath, tuple[int, str]] = {}
         """By the place in the image: which copy it was, and what was copied."""
         self._numbers = itertools.count()
+
+    def _refuse(self, line: FileLine, target: str, why: str) -> None:
+        line.refuse(why)
+        self.losses.lose(target, "/")
 
     def find(self, path: str) -> str:
         """Return the name in the folder of what a path of the image is; empty if not known."""
@@ -44,11 +57,17 @@ class Copies:
         # The place may be a folder that the file was copied into.
         if wanted in (place, place / PurePosixPath(name).name):
             return name
-        inner = f"{name}/{wanted.relative_to(place)}"
+        inner = f"{name}/{wanted.relative_to(place)}".lstrip("/")
         return inner if (self.draft.folder / inner).is_file() else ""
 
     def _remember(self, target: str, name: str) -> None:
         self._places[PurePosixPath(target)] = (next(self._numbers), name)
+
+    def mount(self, source: str, target: str) -> None:
+        """Note that one command has a file or a folder at a path, and the image has not."""
+        place = target.rstrip("/")
+        self._remember(place, inner_name(source.lstrip("/")))
+        self.losses.lose(place, "/")
 
     def add(self, line: FileLine, source: str, target: str, mode: int = 0) -> None:
         """Add the copy of a file or a folder to an absolute path of the image.
@@ -57,13 +76,14 @@ class Copies:
         """
         name = inner_name(source.lstrip("/") if source.startswith("/") else source)
         if not name and source.strip("./"):
-            line.refuse("it leads out of the folder of what is imported")
+            why = "it leads out of the folder of what is imported"
+            self._refuse(line, _place(target, source), why)
             return
         if max(len(source), len(target)) > MAX_PATH:
             line.refuse(f"no path has more than {MAX_PATH} characters")
             return
         if why := hazard(f"{name}\n{target}"):
-            line.refuse(why)
+            self._refuse(line, _place(target, source), why)
             return
         if not any(letter in source for letter in "*?["):
             self._add_one(line, name, target, mode)
@@ -78,7 +98,7 @@ class Copies:
             part = line.part(f"COPY {one} {target}")
             self._add_one(part, one, f"{target.rstrip('/')}/", mode)
         if not found:
-            line.refuse("no file has such a name")
+            self._refuse(line, target, "no file has such a name")
 
     def _add_one(self, line: FileLine, name: str, target: str, mode: int) -> None:
         path = self.draft.folder / name
@@ -86,36 +106,39 @@ class Copies:
         if path.is_dir() and not (name and path.is_symlink()):
             self._add_folder(line, name, target.rstrip("/") or "/", mode)
         else:
-            place = f"{target}{path.name}" if target.endswith("/") else target
-            self._add_file(line, name, place, mode)
+            self._add_file(line, name, _place(target, name), mode)
 
     def _add_file(self, line: FileLine, name: str, target: str, mode: int) -> None:
         path = self.draft.folder / name
         try:
             content = read_bytes(self.draft.folder, name, large=NAME_INPUTS)
         except InputError as error:
-            line.refuse(_reason(error))
+            self._refuse(line, target, _reason(error))
             return
         self._remember(target, name)
         file = LayerFile(name, 0o755 if path.stat().st_mode & 0o100 else 0o644, content)
         if is_file_of(file) or path.name in ("environment.yml", "environment.yaml"):
             line.note(NOT_NEEDED, "it is read for packages, not installed")
+            self.losses.lose(target, "/")
         else:
             self._install(line, file, target, mode)
 
     def _add_folder(self, line: FileLine, name: str, target: str, mode: int) -> None:
         draft, problems = self.draft, Problems()
         self._remember(target, name)
-        if (draft.folder / _IGNORE).exists():
-            why = f"{_IGNORE} is not read: copy by name what the image needs, or bind the folder"
-            line.refuse(why)
-            return
-        found = list(files_below(draft.folder, name, problems))
+        found: list[Found] = []
+        try:
+            is_ignored = ignoring(draft.folder, line.file)
+        except InputError as error:
+            problems.found += error.problems
+        else:
+            skip = partial(_is_skipped, is_ignored, name)
+            found = list(files_below(draft.folder, name, problems, skip))
         if problems.found:
-            line.refuse(_reason(InputError(*problems.found)))
+            self._refuse(line, target, _reason(InputError(*problems.found)))
             return
-        own = (each for each in found if each.name.partition("/")[0] != ".git")
-        files = [LayerFile(f"{name}/{each.name}".lstrip("/"), *each[1:]) for each in own]
+        files = [LayerFile(f"{name}/{each.name}".lstrip("/"), *each[1:]) for each in found]
+        self._lose_lists(target, name, files)
         files = [file for file in files if not is_file_of(file)]
         draft.files |= {f"{FOLDER}/{file.name}": file for file in files}
         quoted, inner = shlex.quote(target), shlex.quote(f"{FOLDER}/{name}".rstrip("/") + "/.")
@@ -126,6 +149,10 @@ class Copies:
             draft.script.append(f"mkdir -p {quoted}\ncp -r {inner} {quoted}\n{changed}")
         line.note(CARRIED, f"{count(len(files), 'file')}; bind your code instead to edit it")
 
+    def _lose_lists(self, target: str, name: str, files: Sequence[LayerFile]) -> None:
+        for file in filter(is_file_of, files):
+            self.losses.lose(file.name.removeprefix(name).lstrip("/"), target)
+
     def add_text(self, line: FileLine, content: str, target: str, mode: int) -> None:
         """Add a file whose content stands in the imported file."""
         name = f"line-{line.number}-{PurePosixPath(target).name}"
@@ -135,11 +162,21 @@ class Copies:
         own = f"{FOLDER}/{file.name}"
         command = shlex.join(["install", "-D", "-m", f"{mode or file.mode:o}", own, target])
         if why := hazard(command):
-            line.refuse(why)
+            self._refuse(line, target, why)
             return
+        self.losses.restore(target)
         self.draft.files[own] = file
         self.draft.script.append(f"{command}\n")
         line.note(CARRIED)
+
+
+def _place(target: str, source: str) -> str:
+    """Return the path of a copied file: a target that ends with a slash is a folder."""
+    return f"{target}{PurePosixPath(source).name}" if target.endswith("/") else target
+
+
+def _is_skipped(is_ignored: Callable[[str], bool], folder: str, path: str) -> bool:
+    return is_ignored(posixpath.join(folder, path))
 
 
 def _reason(error: InputError) -> str:

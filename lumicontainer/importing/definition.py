@@ -7,11 +7,21 @@ and it changes the indentation of scripts (seen with 0.3.14), so these are read 
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.importing.draft import CARRIED, Draft, FileLine, bounded, imported_text
+from lumicontainer.importing.draft import (
+    CARRIED,
+    NOT_CARRIED,
+    NOT_NEEDED,
+    Draft,
+    FileLine,
+    bounded,
+    imported_text,
+)
 from lumicontainer.importing.environment import add_path, add_variable
+from lumicontainer.importing.replacements import replacement_for
 from lumicontainer.importing.shell.script import ShellReader
 from lumicontainer.importing.shell.split import expand_variables, other_program
 from lumicontainer.importing.spython_parsers import section as parsed
@@ -92,6 +102,12 @@ def _pair(text: str, separator: str) -> tuple[str, str]:
     return name.strip(), value.strip().strip('"')
 
 
+def copied(text: str) -> list[str]:
+    """Return the files that a definition copies from the folder where it is built."""
+    found = (each for each in sections(text) if each.name == "files" and not each.rest)
+    return [line.split()[0] for each in found for line in each.lines if line.strip()]
+
+
 class _Reader(ShellReader):
     def leave_out(self, each: Section) -> None:
         if each.name == "bootstrap":
@@ -118,7 +134,9 @@ class _Reader(ShellReader):
         agent = keys["bootstrap"].lower()
         line = line.part("; ".join(f"{name}: {value}" for name, value in pairs.items()))
         image = {"debootstrap": "debian"}.get(agent, keys.get("from", ""))
-        if agent in ("docker", "debootstrap", "library", "docker-daemon", "oras"):
+        if agent == "localimage":
+            line.replace_image(PurePosixPath(image).name.removesuffix(".sif"))
+        elif agent in ("docker", "debootstrap", "library", "docker-daemon", "oras"):
             line.replace_image(image)
         else:
             base = self.draft.goal.base
@@ -129,14 +147,22 @@ class _Reader(ShellReader):
         line.note(CARRIED, "their defaults stand where {{ NAME }} stood")
 
     def _files(self, line: FileLine, each: Section) -> None:
-        if each.rest:
-            line.refuse("only the last stage becomes the image")
+        del line
+        if stage := each.rest.removeprefix("from").strip():
+            for row in self._rows(each):
+                source, *target = row.text.split(None, 1)
+                row.refuse_files(stage, source)
+                if not replacement_for("stage_files", source).get("same"):
+                    refused = self.draft.lines[-1].outcome == NOT_CARRIED
+                    outcome = NOT_CARRIED if refused else NOT_NEEDED
+                    self.losses.lose("".join(target) or source, "/", outcome)
             return
         for row in self._rows(each):
             for pair in parsed("files", [row.text]).files:
                 source, *target = str(pair).split(None, 1)
                 if source.startswith("/"):
                     row.refuse("it is not below the definition's folder")
+                    self.losses.lose("".join(target) or source, "/")
                 else:
                     self.copies.add(row, source, "".join(target) or f"/{source}")
 
@@ -167,11 +193,11 @@ class _Reader(ShellReader):
             name, _, given = word.partition("=")
             value = expand_variables(given, self.draft.environment)
             if name == "PATH" or name.endswith("_PATH"):
-                add_path(line, name, given, {})
+                add_path(line, name, given, {}, self.losses)
             elif "$" in value:
                 line.part(word).refuse("it has a variable without a known value")
             else:
-                add_variable(line, name, value)
+                add_variable(line, name, value, self.losses)
 
     def _post(self, line: FileLine, each: Section) -> None:
         if why := other_program(re.sub(r"^-c\s+", "#!", each.rest)):
@@ -185,7 +211,8 @@ class _Reader(ShellReader):
             line.refuse(why)
         else:
             command = next((text for text in lines if not text.startswith("#")), "")
-            line.start(command.removeprefix("exec "))
+            command = command.removeprefix("exec ")
+            line.start(command, self.find_program(command.replace('"', "").split()))
 
     _READERS: Mapping[str, Any] = {
         "bootstrap": _header,

@@ -10,7 +10,9 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from lumicontainer.core.apptainer_syntax import hazard
@@ -28,6 +30,8 @@ from lumicontainer.importing.draft import (
 )
 from lumicontainer.importing.environment import UNKNOWN_EXPANSION, add_path, add_variable
 from lumicontainer.importing.lists.requirements import url_source
+from lumicontainer.importing.replacements import replacement_for, table
+from lumicontainer.importing.shell.losses import Losses
 from lumicontainer.importing.shell.script import ShellReader
 from lumicontainer.importing.shell.split import OTHER_EXPANSION, expand_variables, other_program
 from lumicontainer.importing.spython_parsers import instruction as parsed
@@ -42,7 +46,7 @@ _HEREDOC = re.compile(
 )
 """A word that begins a heredoc of a Dockerfile: none of another form does."""
 _WITH_HEREDOCS = ("RUN", "COPY", "ADD", "ONBUILD")
-_COPY_OPTIONS = ("chmod", "chown", "link", "checksum", "keep-git-dir")
+_COPY_OPTIONS = ("from", "chmod", "chown", "link", "checksum", "keep-git-dir")
 _COPIED_FROM = re.compile(r"from=([^\s,]+)")
 _OPTION = re.compile(r"--([\w-]+)(?:=(\S+))?\s+")
 
@@ -135,6 +139,14 @@ def _exec_form(text: str) -> list[str]:
     return []
 
 
+def copied(text: str) -> list[str]:
+    """Return the files that a Dockerfile copies from its context."""
+    found = (each for each in instructions(text) if each.name in ("COPY", "ADD"))
+    rests = (each.text.replace("\\\n", " ") for each in found if not each.heredocs)
+    words = [re.sub(r"--[\w-]+(=\S+)?\s+", "", rest) for rest in rests if "--from" not in rest]
+    return [source for rest in words for source in (_exec_form(rest) or rest.split())[:-1]]
+
+
 class _Stage(NamedTuple):
     name: str
     base: str
@@ -206,8 +218,6 @@ def _defaults(each: Instruction, file: str) -> dict[str, str]:
 
 def _why_not(name: str, options: Mapping[str, str], rest: str) -> str:
     """Return why a copy cannot be carried over; empty if its options and words do not say so."""
-    if stage := options.get("from"):
-        return f"'{stage}' does not become the image; install it, or name a source"
     if not re.fullmatch("[0-7]{1,4}", mode := options.get("chmod", "0")):
         return f"the mode '{mode}' is not of octal digits"
     if unknown := [option for option in options if option not in _COPY_OPTIONS]:
@@ -223,29 +233,35 @@ class _Reader(ShellReader):
         self.given = given
         self.stages = stages
         self.named = {stage.name: stage for stage in stages if stage.name}
-        bodies = " ".join(each.text for stage in stages for each in stage.body)
-        self.copied_from = {*_COPIED_FROM.findall(bodies.lower())}
         self.values: dict[str, str] = {}
+        self.stage_losses: dict[int, Losses] = {}
+        """By stage: what it lacks, for those that copy from it."""
+
+    @cached_property
+    def copied_from(self) -> set[str]:
+        """The stages and images that lines copy or mount from."""
+        bodies = " ".join(each.text for stage in self.stages for each in stage.body)
+        return {*_COPIED_FROM.findall(bodies.lower())}
 
     def read(self, before: Sequence[Instruction]) -> None:
         for each in before:
             why = "it chooses the base image, which the platform chooses here"
             self._line(each).note(NOT_NEEDED, why)
-        used = {id(stage) for stage in self._used()}
+        used = {id(stage) for stage in self.used_by(self.stages[-1])}
         for stage in self.stages:
             if id(stage) in used:
                 self._from(stage)
                 for each in stage.body:
-                    self._instruction(each)
+                    self.read_instruction(each)
             else:
                 self._leave_out(stage)
 
-    def _used(self) -> list[_Stage]:
-        """Return the last stage and those that it is made from."""
-        used = {id(stage := self.stages[-1]): stage}
+    def used_by(self, stage: _Stage) -> list[_Stage]:
+        """Return a stage and those that it is made from, the first one first."""
+        used = {id(stage): stage}
         while (below := self.named.get(stage.base.lower())) and id(below) not in used:
             stage = used[id(below)] = below
-        return [*used.values()]
+        return [*reversed(used.values())]
 
     def _leave_out(self, stage: _Stage) -> None:
         last = stage.body[-1].last if stage.body else stage.first.last
@@ -263,7 +279,8 @@ class _Reader(ShellReader):
         else:
             line.replace_image(stage.base)
 
-    def _instruction(self, each: Instruction) -> None:
+    def read_instruction(self, each: Instruction) -> None:
+        """Add what becomes of an instruction."""
         line, before = self._line(each), len(self.draft.lines)
         try:
             if read := self._READERS.get(each.name):
@@ -278,6 +295,7 @@ class _Reader(ShellReader):
     def _arg(self, line: FileLine, each: Instruction) -> None:
         for name, value in _assignments(each.text):
             known = expand_variables(value, self.values) or self.given.get(name, "")
+            known = known or table()["platform_arguments"].get(name, "")
             self.values[name] = known
             if line.decided("environment", name):
                 continue
@@ -286,12 +304,13 @@ class _Reader(ShellReader):
                 line.refuse("a parameter cannot have this name or value")
                 continue
             self.draft.parameters[name] = known
-            line.note(CARRIED, f"as the parameter {name}")
+            empty = "" if known else "; the file gives it no value"
+            line.note(CARRIED, f"as the parameter {name}{empty}")
 
     def _env(self, line: FileLine, each: Instruction) -> None:
         for name, value in _assignments(each.text):
             if name == "PATH" or name.endswith("_PATH"):
-                add_path(line, name, value, self.values)
+                add_path(line, name, value, self.values, self.losses)
                 continue
             known = expand_variables(value, self.values)
             if OTHER_EXPANSION.search(known):
@@ -300,7 +319,7 @@ class _Reader(ShellReader):
             known = re.sub(r"\$(\{\w+\}|\w+)", "", known)
             self.values[name] = known
             self.draft.parameters.pop(name, None)
-            add_variable(line, name, known)
+            add_variable(line, name, known, self.losses)
 
     def _workdir(self, line: FileLine, each: Instruction) -> None:
         folder = expand_variables(str(parsed(each.name, each.text).workdir), self.values)
@@ -312,7 +331,7 @@ class _Reader(ShellReader):
             return
         self.folder = path
         if lost := self.losses.find(path, "/"):
-            line.note(lost.outcome, lost.reason())
+            lost.note(line)
         elif why:
             self.losses.lose(path, "/")
             line.refuse(why)
@@ -324,7 +343,7 @@ class _Reader(ShellReader):
         rest = each.text
         while option := _OPTION.match(rest):
             rest = rest[option.end() :].lstrip("\\\n \t")
-            if option[1] == "mount" and "type=cache" not in (option[2] or ""):
+            if option[1] == "mount" and not self._is_mounted(option[2] or ""):
                 why = "it needs a mount of another stage or a secret: see 'secrets' of layer.yaml"
                 line.refuse(why)
                 return
@@ -341,6 +360,16 @@ class _Reader(ShellReader):
             rest = "\n".join([rest, *chain.from_iterable(bodies)])
         self.read_shell(lines + rest, each.line, self.values)
 
+    def _is_mounted(self, text: str) -> bool:
+        """Return whether a mount of RUN is not needed here, or is one of the context."""
+        keys = dict(each.partition("=")[::2] for each in text.split(","))
+        kind = keys.get("type", "bind")
+        if kind == "bind" and "from" not in keys:
+            target = keys.get("target") or keys.get("dst") or keys.get("destination", "")
+            self.copies.mount(keys.get("source") or keys.get("src", ""), self._target(target))
+            return True
+        return kind in ("cache", "tmpfs")
+
     def _copy(self, line: FileLine, each: Instruction) -> None:
         rest = expand_variables(each.text.replace("\\\n", " "), self.values)
         options: dict[str, str] = {}
@@ -349,12 +378,63 @@ class _Reader(ShellReader):
             rest = rest[option.end() :]
         if why := _why_not(each.name, options, rest):
             line.refuse(why)
+            self._lose_targets(rest)
+            return
+        if stage := options.get("from"):
+            self._copy_from(line, stage, rest)
             return
         mode = int(options.get("chmod", "0"), 8)
         if each.heredocs:
             self._copy_heredoc(line, each.heredocs[0], rest, mode)
         else:
             self._copy_files(line, each.name, rest, mode)
+
+    def _lose_targets(self, rest: str) -> None:
+        """Note that the files of a copy are not there."""
+        *sources, target = _exec_form(rest) or shlex.split(rest) or [""]
+        place = self._target(target)
+        self.losses.lose(place, "/")
+        for source in sources:
+            self.losses.lose(PurePosixPath(source).name, place)
+
+    def _copy_from(self, line: FileLine, name: str, rest: str) -> None:
+        """Add what becomes of files of another stage or image: a layer may have them."""
+        *sources, target = _exec_form(rest) or shlex.split(rest)
+        number = int(name) if name.isdigit() else -1
+        stages = [
+            each for n, each in enumerate(self.stages) if each.name == name.lower() or n == number
+        ]
+        losses = self._losses_of(stages[0]) if stages else Losses()
+        several = len(sources) > 1
+        for source in sources:
+            part = line.part(f"{line.text.split()[0]} --from={name} {source}") if several else line
+            lost = losses.find(source, "/")
+            if lost and lost.layer:
+                part.replace(lost.layer)
+            elif lost and lost.outcome == NOT_NEEDED:
+                lost.note(part)
+            else:
+                part.refuse_files(name, source)
+            if not replacement_for("stage_files", source).get("same"):
+                place = self._target(target)
+                path = f"{place}/{PurePosixPath(source).name}" if several else place
+                refused = self.draft.lines[-1].outcome == NOT_CARRIED
+                self.losses.lose(path, "/", NOT_CARRIED if refused else NOT_NEEDED)
+
+    def _losses_of(self, stage: _Stage) -> Losses:
+        """Return what a stage lacks after all of its lines, which are not carried over."""
+        if id(stage) not in self.stage_losses:
+            apart = Draft(self.draft.folder, self.draft.goal, self.draft.name, self.draft.roots)
+            apart.commands = self.draft.commands
+            reader = _Reader(apart, self.file, self.given, self.stages)
+            reader.stage_losses = self.stage_losses
+            # A stage may copy from itself.
+            self.stage_losses[id(stage)] = reader.losses
+            for each in reader.used_by(stage):
+                for instruction in each.body:
+                    reader.read_instruction(instruction)
+            self.draft.commands = apart.commands
+        return self.stage_losses[id(stage)]
 
     def _copy_files(self, line: FileLine, name: str, rest: str, mode: int) -> None:
         *sources, target = _exec_form(rest) or shlex.split(rest)
@@ -391,7 +471,9 @@ class _Reader(ShellReader):
         text = each.text.replace("\\\n", " ")
         recipe = parsed(each.name, text)
         found: Any = recipe.entrypoint if recipe.cmd is None else recipe.cmd
-        line.start(shlex.join(map(str, found)) if isinstance(found, list) else text)
+        words = [*map(str, found)] if isinstance(found, list) else text.split()
+        command = shlex.join(words) if isinstance(found, list) else text
+        line.start(command, self.find_program(words))
 
     _READERS: Mapping[str, Any] = {
         "ARG": _arg,

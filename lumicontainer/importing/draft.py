@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, TypeVar
 
 from lumicontainer.core.model.files import LayerFile
@@ -74,6 +74,8 @@ class Draft:
     folder: Path
     goal: Goal
     name: str
+    roots: dict[str, Path] = field(default_factory=dict)
+    """The folders of files that lie elsewhere, by their names in reports."""
     lines: list[ImportedLine] = field(default_factory=list)
     layers: set[str] = field(default_factory=set)
     apt: dict[str, None] = field(default_factory=dict)
@@ -122,9 +124,14 @@ class FileLine(NamedTuple):
         if len(self.draft.lines) > MAX_ROWS:
             raise too_large(self.file, MAX_ROWS, "part")
 
-    def start(self, command: str) -> None:
-        """Add that ``lumicontainer run`` takes the place of a line that starts a command."""
-        if command:
+    def start(self, command: str, lost: str = "") -> None:
+        """Add that ``lumicontainer run`` takes the place of a line that starts a command.
+
+        ``lost`` is what the command needs and the image does not have.
+        """
+        if lost:
+            self.refuse(f"it starts {lost}, which is not there", f"{lost}, which the file starts")
+        elif command:
             self.note(REPLACED, f"lumicontainer run {self.draft.name}.sif -- {command}")
         else:
             self.note(NOT_NEEDED, "it starts nothing")
@@ -153,6 +160,12 @@ class FileLine(NamedTuple):
         else:
             why = row.get("refuse", "unknown base image; add what you need of it to the layer")
             self.refuse(f"{why}; {base}", row.get("missing", f"what the base image {image} has"))
+
+    def refuse_files(self, stage: str, path: str) -> None:
+        """Add that files of another stage are not carried over, or which layer has them."""
+        if not self.decided("stage_files", path):
+            why = f"'{stage}' does not become the image; install it, or name a source"
+            self.refuse(why, f"{path} of {stage}")
 
     def refuse_source(self, source: Mapping[str, str]) -> None:
         """Add that a download is not carried over, and the source that would pin it."""
@@ -190,7 +203,9 @@ def imported_text(draft: Draft, name: str) -> str:
 
     Raises ``InputError`` if it cannot be read.
     """
-    text = read_text(draft.folder, name).removeprefix("\ufeff")
+    root = draft.roots.get(name)
+    text = read_text(root, PurePosixPath(name).name) if root else read_text(draft.folder, name)
+    text = text.removeprefix("\ufeff")
     for number, line in enumerate(text.split("\n"), 1):
         if len(line) > MAX_TEXT:
             place, hint = str(Place(name, number)), "split it"

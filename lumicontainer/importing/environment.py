@@ -1,12 +1,13 @@
 """Add variables of the image, and lists of folders such as PATH."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from lumicontainer.core.yaml.validators import absolute, constant
 from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, FileLine, fault
 from lumicontainer.importing.replacements import table
+from lumicontainer.importing.shell.losses import Losses, Lost
 from lumicontainer.importing.shell.split import OTHER_EXPANSION, expand_variables
 from lumicontainer.system.terminal.masking import has_password
 
@@ -15,8 +16,8 @@ UNKNOWN_EXPANSION = "it has an expansion whose value is not known"
 _SYSTEM = {f"{top}{name}" for top in ("", "/usr", "/usr/local") for name in ("/bin", "/sbin")}
 
 
-def add_variable(line: FileLine, name: str, value: str) -> None:
-    """Add a variable of the image."""
+def add_variable(line: FileLine, name: str, value: str, losses: Losses | None = None) -> None:
+    """Add a variable of the image, unless it names a path that is not there."""
     line = line.part(f"{name}={value}")
     if line.decided("environment", name):
         return
@@ -26,11 +27,23 @@ def add_variable(line: FileLine, name: str, value: str) -> None:
     if has_password(value):
         line.refuse(_READABLE)
         return
+    if losses and value.startswith("/") and (lost := losses.find(value, "/")):
+        lost.note(line, "names")
+        return
     line.draft.environment[name] = value
     line.note(CARRIED)
 
 
-def add_path(line: FileLine, name: str, given: str, values: Mapping[str, str]) -> None:
+def _note_absent(line: FileLine, lost: Sequence[Lost]) -> None:
+    if lost:
+        lost[0].note(line, "names")
+    else:
+        line.note(NOT_NEEDED, "the image does not have these folders")
+
+
+def add_path(
+    line: FileLine, name: str, given: str, values: Mapping[str, str], losses: Losses
+) -> None:
     """Add a variable that lists folders, but those that the image does not have."""
     draft = line.draft
     # With its separator, the former value of the list is one more folder of it.
@@ -42,6 +55,8 @@ def add_path(line: FileLine, name: str, given: str, values: Mapping[str, str]) -
     folders = [each for each in value.split(":") if each and "$" not in each]
     absent = table()["folders"]
     there = [each for each in folders if not any(fnmatchcase(each, known) for known in absent)]
+    lost = {each: losses.find(each, "/") for each in there}
+    there = [each for each in there if not lost[each]]
     if line.decided("environment", name):
         return
     if OTHER_EXPANSION.search(value):
@@ -49,7 +64,7 @@ def add_path(line: FileLine, name: str, given: str, values: Mapping[str, str]) -
     elif has_password(value):
         line.refuse(_READABLE)
     elif folders and not there:
-        line.note(NOT_NEEDED, "the image does not have these folders")
+        _note_absent(line, [each for each in lost.values() if each])
     elif name != "PATH":
         add_variable(line, name, ":".join(there))
     elif wrong := [each for each in there if fault(absolute, each)]:

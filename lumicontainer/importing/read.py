@@ -5,11 +5,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from lumicontainer.errors import InputError, Problem
+from lumicontainer.importing import definition, dockerfile
+from lumicontainer.importing.context import find_context
 from lumicontainer.importing.definition import read_definition
 from lumicontainer.importing.dockerfile import read_dockerfile
 from lumicontainer.importing.draft import Draft
 from lumicontainer.importing.lists.conda import read_environment
 from lumicontainer.importing.lists.requirements import read_requirements
+from lumicontainer.system.files.recipe_folder import read_text
 
 _READERS: Mapping[str, Callable[[Draft, str], None]] = {
     r"(dockerfile|containerfile)([._-].*)?|.*\.(dockerfile|containerfile)": read_dockerfile,
@@ -31,6 +34,30 @@ def reader_of(file: Path) -> Callable[[Draft, str], None]:
     what = f"unknown kind of file '{file}'"
     hint = "rename it to Dockerfile, NAME.def, requirements.txt or environment.yml"
     raise InputError(Problem(what, hint=hint))
+
+
+_COPIED: Mapping[Callable[[Draft, str], None], Callable[[str], list[str]]] = {
+    read_dockerfile: dockerfile.copied,
+    read_definition: definition.copied,
+}
+"""By reader: what returns the files that a text copies."""
+
+
+def context_for(file: Path, named: Path | None) -> Path:
+    """Return the folder whose files a file copies: the named one, or what is found.
+
+    Raises ``InputError`` if the file copies none, or if the named folder is none.
+    """
+    if named and reader_of(file) not in _COPIED:
+        hint = "leave --context out; files that it names lie beside it"
+        raise InputError(Problem("this kind of file copies no files", str(file), hint=hint))
+    if named and not named.is_dir():
+        hint = "name a folder by --context"
+        raise InputError(Problem(f"folder '{named}' not found", hint=hint))
+    sources = _COPIED.get(reader_of(file))
+    if named or not sources:
+        return named or file.parent
+    return find_context(file, sources(read_text(file.parent, file.name)))
 
 
 def name_for(file: Path) -> str:

@@ -18,7 +18,7 @@ _SCRIPT = """\
 #!/usr/bin/env bash
 # Runs as root in the container, in a folder with the layer's other files. Parameters are variables.
 # Lines in ( ) are those of {file}, which shellcheck does not judge.
-set -euo pipefail
+set -eo pipefail
 
 """
 _TO_PIN = """\

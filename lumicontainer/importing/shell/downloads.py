@@ -41,28 +41,28 @@ def read_download(
 
 def _read_clone(line: FileLine, rest: str, url: str, losses: Losses, folder: str) -> None:
     source, path = _clone(rest, url)
-    outcome = _decide(line, source, requirements.package_of(source["folder"]))
-    losses.lose(path or PurePosixPath(source["folder"]).name, folder, outcome)
+    outcome, layer = _decide(line, source, PurePosixPath(source["git"]).name.removesuffix(".git"))
+    losses.lose(path or PurePosixPath(source["folder"]).name, folder, outcome, layer)
 
 
 def _read_file(line: FileLine, url: str, saved: str, losses: Losses, folder: str) -> None:
     source = requirements.url_source(url, PurePosixPath(saved).name)
     name = PurePosixPath(url.partition("?")[0]).name
-    outcome = _decide(line, source, ARCHIVE.sub("", name))
-    losses.lose(saved or name, folder, outcome)
+    outcome, layer = _decide(line, source, ARCHIVE.sub("", name))
+    losses.lose(saved or name, folder, outcome, layer)
     if "|" in line.text and ARCHIVE.search(name):
-        losses.lose(ARCHIVE.sub("", name), folder, outcome)
+        losses.lose(ARCHIVE.sub("", name), folder, outcome, layer)
 
 
-def _decide(line: FileLine, source: Mapping[str, str], name: str) -> str:
-    """Add what takes the place of a source; return what becomes of lines that use it."""
+def _decide(line: FileLine, source: Mapping[str, str], name: str) -> tuple[str, str]:
+    """Add what takes the place of a source; return what becomes of its users, and the layer."""
     if line.decided("sources", name.lower()) or (
         "git" in source and line.decided("python", requirements.package_of(name))
     ):
-        refused = line.draft.lines[-1].outcome == NOT_CARRIED
-        return NOT_CARRIED if refused else NOT_NEEDED
+        row = line.draft.lines[-1]
+        return (NOT_CARRIED if row.outcome == NOT_CARRIED else NOT_NEEDED), row.layer
     line.refuse_source(source)
-    return NOT_CARRIED
+    return NOT_CARRIED, ""
 
 
 def _clone(rest: str, url: str) -> tuple[dict[str, str], str]:

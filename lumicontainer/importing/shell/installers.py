@@ -85,7 +85,7 @@ def _add_requirement(line: FileLine, word: str, places: Places) -> None:
     path = re.sub(r"\[[^]]*\]$", "", word)
     local = path.startswith((".", "/")) or ("/" in path and "://" not in path)
     if local and (lost := places.lost(path)):
-        line.note(lost.outcome, lost.reason())
+        lost.note(line)
     elif _is_file(line.draft, path, places):
         line.refuse("it is a file of the folder, not the name of a package")
     else:
@@ -99,23 +99,25 @@ def _is_file(draft: Draft, word: str, places: Places) -> bool:
 
 def _read_file(line: FileLine, path: str, places: Places) -> None:
     """Add the lines of a file that pip, uv or conda reads."""
-    if lost := places.lost(path):
-        line.note(lost.outcome, lost.reason())
+    name = places.name_of(path)
+    if not name and (lost := places.lost(path)):
+        lost.note(line)
         return
     suffix = PurePosixPath(path).suffix
     read = {".toml": project.read_project, ".lock": project.read_lock}.get(suffix)
-    requirements.read_named(line, places.name_of(path), read or requirements.read_requirements)
+    requirements.read_named(line, name, read or requirements.read_requirements)
 
 
 def _conda(line: FileLine, options: Options, places: Places, default: str = "") -> None:
     files = [value for name, value in options.given if name in ("-f", "--file")]
     for path in files or ([default] if default else []):
-        if lost := places.lost(path):
-            line.note(lost.outcome, lost.reason())
+        name = places.name_of(path)
+        if not name and (lost := places.lost(path)):
+            lost.note(line)
             continue
         text = path.endswith((".txt", ".lock"))
         read = conda.read_specs if text else conda.read_environment
-        requirements.read_named(line, places.name_of(path), read)
+        requirements.read_named(line, name, read)
     for word in options.operands:
         conda.add_package(line.part(word))
 

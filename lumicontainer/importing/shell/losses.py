@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from lumicontainer.importing.draft import MAX_PATH, NOT_CARRIED, NOT_NEEDED
+from lumicontainer.importing.draft import MAX_PATH, NOT_CARRIED, NOT_NEEDED, FileLine
 from lumicontainer.importing.replacements import replacement_for
 
 _SYSTEM = re.compile(
@@ -28,10 +28,18 @@ class Lost(NamedTuple):
     outcome: str = NOT_CARRIED
     why: str = ""
     """The reason if no line gave it yet."""
+    missing: str | None = ""
+    """What the image does not have for a line that uses it; None is the line itself."""
+    layer: str = ""
+    """The layer that has it."""
 
-    def reason(self, verb: str = "uses") -> str:
-        """Return why a line that uses it is not carried over."""
-        return self.why or f"it {verb} {self.name}, which is not there"
+    def note(self, line: FileLine, verb: str = "uses") -> None:
+        """Add what becomes of a line that uses it."""
+        why = self.why or f"it {verb} {self.name}, which is not there"
+        if self.outcome == NOT_CARRIED:
+            line.refuse(why, self.missing)
+        else:
+            line.note(self.outcome, why)
 
 
 def whole_path(path: str, folder: str) -> str:
@@ -53,12 +61,12 @@ class Losses:
         self._names: dict[str, Lost] = {}
         self._variables: dict[str, Lost] = {}
 
-    def lose(self, path: str, folder: str, outcome: str = NOT_CARRIED) -> None:
+    def lose(self, path: str, folder: str, outcome: str = NOT_CARRIED, layer: str = "") -> None:
         """Add a file or a folder, by its whole name."""
         whole = whole_path(path, folder)
         if path and not is_shared(whole):
             name = PurePosixPath(whole).name
-            self._paths[whole] = self._names[name] = Lost(name, outcome)
+            self._paths[whole] = self._names[name] = Lost(name, outcome, layer=layer)
 
     def lose_variable(self, name: str, outcome: str = NOT_CARRIED) -> None:
         """Add a variable of the shell."""
@@ -110,4 +118,4 @@ def _of_others(path: str) -> Lost | None:
     row = replacement_for("absent", path)
     if "drop" in row:
         return Lost(path, NOT_NEEDED, row["drop"])
-    return Lost(path, NOT_CARRIED, row["refuse"]) if row else None
+    return Lost(path, NOT_CARRIED, row["refuse"], row.get("missing")) if row else None

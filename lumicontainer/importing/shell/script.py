@@ -2,10 +2,10 @@
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from lumicontainer.core.apptainer_syntax import hazard
+from lumicontainer.core.apptainer_syntax import fits_a_line, hazard
 from lumicontainer.importing.copies import Copies
 from lumicontainer.importing.draft import (
     CARRIED,
@@ -79,13 +79,31 @@ class ShellReader:
         """Return a line of the file."""
         return FileLine(self.draft, self.file, number, text)
 
+    def find_program(self, words: Sequence[str]) -> str:
+        """Return what a command starts that the image does not have; empty if it has all."""
+        refused = {
+            re.split(r"[^\w.-]", each.missing)[0] for each in self.draft.lines if each.missing
+        }
+        for word in words[:3]:
+            lost = (
+                self.losses.find(word, self.folder or "/")
+                if word[:1] not in ("", "-", "$")
+                else None
+            )
+            if lost and lost.outcome == NOT_CARRIED:
+                return word
+        program = words[0] if words else ""
+        known = "refuse" in replacement_for("python", program, self.draft.goal.accelerator)
+        return program if program in refused or known else ""
+
     def read_shell(self, text: str, first: int, values: Mapping[str, str]) -> None:
         """Add the commands of a text whose first line has the number ``first``."""
         scope = _Scope(self.folder or "/", values, first)
         kept = self._read_commands(text, scope)
         if any(not re.match(r"cd\s", each) for each in kept):
             body = "\n".join([f"cd {shlex.quote(self.folder or '/')}", *kept])
-            head = f"# {self.file}:{first}\n# shellcheck disable=all\n"
+            shown = self.file if fits_a_line(self.file) else "an imported file"
+            head = f"# {shown}:{first}\n# shellcheck disable=all\n"
             self.draft.script.append(f"{head}(\n{body}\n)\n")
 
     def _read_commands(self, text: str, scope: _Scope) -> list[str]:
@@ -117,30 +135,33 @@ class ShellReader:
         line, rows = part.line, self.draft.lines
         if _enters(part):
             return self._enter(part, scope)
-        here = self._lost_folder(scope)
-        script = part.command.script() if part.command and not here else None
+        lost = self._lost_folder(scope)
+        script = part.command.script() if part.command and not lost else None
         if script is not None and (lines := self._read_inner(line, script, scope)) is not None:
             return lines
-        if here:
-            line.note(here.outcome, here.reason("runs in"))
+        if lost:
+            lost.note(line, "runs in")
         elif self._is_kept(part, scope):
-            for path in products.products(part.plain, part.command):
-                self.losses.restore(path, scope.folder)
-            for name in products.variables(shell.text):
-                self.losses.restore_variable(name)
-            scope.values |= _assigned(part)
+            self._restore_products(part, scope)
             return [shell.text]
-        outcome = rows[-1].outcome
-        if outcome == NOT_CARRIED or here or rows[-1].note.startswith("it uses "):
-            self._lose_products(part, shell, scope, outcome)
+        lost = lost or self._find_lost(part, scope)
+        if lost or rows[-1].outcome == NOT_CARRIED:
+            self._lose_products(part, scope, lost or Lost(""))
         return []
 
-    def _lose_products(self, part: _Part, shell: ShellCommand, scope: _Scope, outcome: str) -> None:
+    def _restore_products(self, part: _Part, scope: _Scope) -> None:
         for path in products.products(part.plain, part.command):
-            self.losses.lose(path, scope.folder, outcome)
-        for name in products.variables(shell.text):
+            self.losses.restore(path, scope.folder)
+        for name in products.variables(part.line.text):
+            self.losses.restore_variable(name)
+        scope.values |= _assigned(part)
+
+    def _lose_products(self, part: _Part, scope: _Scope, lost: Lost) -> None:
+        for path in products.products(part.plain, part.command):
+            self.losses.lose(path, scope.folder, lost.outcome, lost.layer)
+        for name in products.variables(part.line.text):
             scope.values.pop(name, None)
-            self.losses.lose_variable(name, outcome)
+            self.losses.lose_variable(name, lost.outcome)
 
     def _lost_folder(self, scope: _Scope) -> Lost | None:
         return self.losses.find(scope.folder, "/") if scope.folder != "/" else None
@@ -159,7 +180,7 @@ class ShellReader:
         lost = lost or self._lost_folder(scope)
         if lost:
             scope.folder = whole_path(lost.name, "/") if part.command is None else scope.folder
-            line.note(lost.outcome, lost.reason())
+            lost.note(line)
             return []
         if part.command is None and (why := hazard(line.text) or _syntax_error(line.text)):
             line.refuse(why)
@@ -183,26 +204,29 @@ class ShellReader:
 
     def _is_kept(self, part: _Part, scope: _Scope) -> bool:
         """Add what becomes of a command; return whether it is a line of the script."""
-        line, command = part.line, part.command
+        line, command, rows = part.line, part.command, self.draft.lines
+        before = len(rows)
         if setting := _SETTING.fullmatch(line.text.strip()):
-            add_variable(line, setting[2], setting[3])
-            return False
-        if command is None:
-            unknown = not part.several and bool(re.search(table()["downloads"], line.text))
-            why = replacement_for("commands", _without_wrappers(line.text)).get("refuse", "")
-            return self._is_other_kept(part, scope, _UNKNOWN if unknown else why)
-        before = len(self.draft.lines)
-        if not command.words and not command.assigned:
-            line.note(NOT_NEEDED, "nothing is left to do")
-            return False
-        if read_installer(line, command, self._places(scope)):
-            if len(self.draft.lines) == before:
+            add_variable(line, setting[2], setting[3], self.losses)
+        elif command is None:
+            return self._is_text_kept(part, scope)
+        elif read_installer(line, command, self._places(scope)) or not (
+            command.words or command.assigned
+        ):
+            if len(rows) == before:
                 line.note(NOT_NEEDED, "nothing is left to do")
-            return False
-        named = (each for each in spellings(command) if replacement_for("commands", each))
-        if (name := next(named, None)) is not None:
-            return not line.decided("commands", name)
-        return self._is_other_kept(part, scope)
+        elif not any(line.decided("commands", each) for each in spellings(command)):
+            return self._is_other_kept(part, scope)
+        return False
+
+    def _is_text_kept(self, part: _Part, scope: _Scope) -> bool:
+        """Add what becomes of a command whose words are not known, or which is several."""
+        text = _without_wrappers(part.line.text)
+        row = replacement_for("commands", text)
+        if row and not part.several:
+            return not part.line.decided("commands", text)
+        unknown = not part.several and bool(re.search(table()["downloads"], text))
+        return self._is_other_kept(part, scope, _UNKNOWN if unknown else row.get("refuse", ""))
 
     def _places(self, scope: _Scope) -> Places:
         return Places(
@@ -216,7 +240,7 @@ class ShellReader:
         if read_download(line, part.plain, part.command, self.losses, scope.folder):
             return False
         if lost := self._find_lost(part, scope):
-            line.note(lost.outcome, lost.reason())
+            lost.note(line)
             return False
         if re.search(r"/etc/apt/|sources\.list", text):
             why = "name a script that does it under apt_repositories of the layer"
@@ -229,6 +253,13 @@ class ShellReader:
         return True
 
     def _find_lost(self, part: _Part, scope: _Scope) -> Lost | None:
+        command = part.command
+        if command and command.program() in ("echo", "printf"):
+            return self.losses.find_in(" ".join(command.outputs), scope.folder)
+        for word in command.words if command else ():
+            value = word.partition("=")[2] if word.startswith("-") else word
+            if value and (lost := self.losses.find(value, scope.folder)):
+                return lost
         return self.losses.find_in(part.plain, scope.folder)
 
 

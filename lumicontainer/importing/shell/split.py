@@ -188,8 +188,10 @@ def expand_variables(text: str, values: Mapping[str, str]) -> str:
         known, mark = values.get(found["name"] or found["bare"]), found["mark"] or ""
         if mark.endswith("+") if known else mark.endswith("-"):
             result = expand_variables(found["other"], values)
+        elif known is None:
+            result = found[0]
         else:
-            result = found[0] if "+" in mark else known or found[0]
+            result = "" if "+" in mark else known
         room -= len(result)
         if room < 0:
             raise ValueError(TOO_LONG)

@@ -8,7 +8,7 @@ import contextlib
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -66,15 +66,23 @@ def read_bytes(root: Path, name: str, *, large: str = "shorten it") -> bytes:
         return _content(folder, file, root / name, large)
 
 
-def files_below(root: Path, name: str, problems: Problems) -> Iterator[Found]:
+def _keep_all(path: str) -> bool:
+    del path
+    return False
+
+
+def files_below(
+    root: Path, name: str, problems: Problems, skip: Callable[[str], bool] = _keep_all
+) -> Iterator[Found]:
     """Yield the files of a folder below ``root``, sorted; add read errors to ``problems``.
 
-    What editors and desktops leave there is passed over.
+    What editors and desktops leave there is passed over, and what ``skip`` says of a path in the
+    folder; that of a folder ends with a slash.
     """
     path = root / name
     try:
         with _opened(root, PurePosixPath(name).parts) as folder:
-            for number, found in enumerate(_walk(folder, path, problems)):
+            for number, found in enumerate(_walk(folder, path, problems, skip)):
                 if number == MAX_FILES:
                     raise _error(path, f"a folder of more than {MAX_FILES} files")
                 yield found
@@ -82,7 +90,9 @@ def files_below(root: Path, name: str, problems: Problems) -> Iterator[Found]:
         problems.found.extend(error.problems)
 
 
-def _walk(folder: int, path: Path, problems: Problems, within: str = "") -> Iterator[Found]:
+def _walk(
+    folder: int, path: Path, problems: Problems, skip: Callable[[str], bool], within: str = ""
+) -> Iterator[Found]:
     if within.count("/") > MAX_DEPTH:
         raise _error(path / within, f"folders nested more than {MAX_DEPTH} deep")
     for file in sorted(each for each in os.listdir(folder) if not _LEFT.fullmatch(each)):
@@ -90,9 +100,11 @@ def _walk(folder: int, path: Path, problems: Problems, within: str = "") -> Iter
         here = path / name
         try:
             state = _state(folder, file, here)
+            if skip(f"{name}/" if stat.S_ISDIR(state.st_mode) else name):
+                continue
             if stat.S_ISDIR(state.st_mode):
                 with _opened_in(folder, file, here) as below:
-                    yield from _walk(below, path, problems, f"{name}/")
+                    yield from _walk(below, path, problems, skip, f"{name}/")
                 continue
             _refuse(state, here)
             mode = 0o755 if state.st_mode & stat.S_IXUSR else 0o644
