@@ -4,9 +4,6 @@ spython's parser reads single instructions. It knows no line numbers, stages, he
 ``COPY`` or ``ENV NAME several words`` (seen with 0.3.14), so these are read here.
 """
 
-import bisect
-import contextlib
-import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +26,13 @@ from lumicontainer.importing.draft import (
     imported_text,
 )
 from lumicontainer.importing.environment import UNKNOWN_EXPANSION, add_path, add_variable
+from lumicontainer.importing.instructions import (
+    HEREDOC,
+    Heredoc,
+    Instruction,
+    exec_form,
+    instructions,
+)
 from lumicontainer.importing.lists.requirements import url_source
 from lumicontainer.importing.replacements import replacement_for, table
 from lumicontainer.importing.shell.losses import Losses
@@ -37,114 +41,9 @@ from lumicontainer.importing.shell.split import OTHER_EXPANSION, expand_variable
 from lumicontainer.importing.spython_parsers import instruction as parsed
 from lumicontainer.system.terminal.masking import has_password
 
-_WORD = re.compile(
-    r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|\(\([^()]*(?:\([^()]*\)[^()]*)*\)\)|\S)+""", re.DOTALL
-)
-"""A word of a shell, with its quotes and arithmetic."""
-_HEREDOC = re.compile(
-    r"""\d*<<(?P<tabs>-?)(?P<quote>["']?)(?P<escape>\\?)([^<\s"'\\]+)(?P=quote)"""
-)
-"""A word that begins a heredoc of a Dockerfile: none of another form does."""
-_WITH_HEREDOCS = ("RUN", "COPY", "ADD", "ONBUILD")
 _COPY_OPTIONS = ("from", "chmod", "chown", "link", "checksum", "keep-git-dir")
 _COPIED_FROM = re.compile(r"from=([^\s,]+)")
 _OPTION = re.compile(r"--([\w-]+)(?:=(\S+))?\s+")
-
-
-class Heredoc(NamedTuple):
-    """Hold a heredoc."""
-
-    word: str
-    quoted: bool
-    tabs: bool
-    """Whether tabs that begin its lines are no part of it."""
-    lines: tuple[str, ...] = ()
-
-    def content(self) -> str:
-        """Return its text."""
-        removed = "\t" if self.tabs else ""
-        return "".join(line.lstrip(removed) + "\n" for line in self.lines)
-
-
-class Instruction(NamedTuple):
-    """Hold one instruction of a Dockerfile."""
-
-    line: int
-    last: int
-    name: str
-    text: str
-    """What stands behind the name, with its line breaks."""
-    heredocs: tuple[Heredoc, ...] = ()
-
-
-def instructions(text: str) -> Iterator[Instruction]:
-    """Yield the instructions of a Dockerfile with their lines."""
-    lines = [line.rstrip("\r") for line in text.split("\n")]
-    places = _Places(lines)
-    at = 0
-    while at < len(lines):
-        first, last = at, lines[at]
-        at += 1
-        if not last.strip() or last.lstrip().startswith("#"):
-            continue
-        parts = [last]
-        while last.rstrip().endswith("\\") and at < len(lines):
-            # Comments between continued lines are left out.
-            last = "\\" if lines[at].lstrip().startswith("#") else lines[at] or "\\"
-            parts[-1] = f"{parts[-1].rstrip()[:-1]}\\\n"
-            parts.append(last)
-            at += 1
-        name, *words = "".join(parts).split(None, 1)
-        rest = "".join(words)
-        found = [*_heredocs(rest, at, places)] if name.upper() in _WITH_HEREDOCS else []
-        at += sum(len(each.lines) + 1 for each in found)
-        yield Instruction(first + 1, at, name.upper(), rest.strip(), tuple(found))
-
-
-class _Places:
-    """Find the lines that have a text."""
-
-    def __init__(self, lines: Sequence[str]) -> None:
-        self.lines = lines
-        self._places: dict[str, list[int]] = {}
-        for number, line in enumerate(lines):
-            for key in {line, "\t" + line.lstrip("\t")}:
-                self._places.setdefault(key, []).append(number)
-
-    def next(self, text: str, at: int, *, tabs: bool) -> int | None:
-        """Return the first line from ``at`` on with a text, behind any number of ``tabs``."""
-        places = self._places.get(f"\t{text}" if tabs else text, [])
-        found = bisect.bisect_left(places, at)
-        return places[found] if found < len(places) else None
-
-
-def _heredocs(text: str, at: int, places: _Places) -> Iterator[Heredoc]:
-    """Yield the heredocs of an instruction whose ends stand in the lines from ``at`` on."""
-    for word in _WORD.findall(text.replace("\\\n", "")):
-        if found := _HEREDOC.fullmatch(word):
-            quoted = bool(found["quote"] or found["escape"])
-            begun = Heredoc(found[4], quoted, bool(found["tabs"]))
-            end = places.next(begun.word, at, tabs=begun.tabs)
-            if end is not None:
-                yield begun._replace(lines=tuple(places.lines[at:end]))
-                at = end + 1
-
-
-def _exec_form(text: str) -> list[str]:
-    """Return the words of ``["a", "b"]``; nothing for other text."""
-    with contextlib.suppress(ValueError, RecursionError):
-        found = json.loads(text)
-        if isinstance(found, list):
-            return list(map(str, found))
-    return []
-
-
-def copied(text: str) -> list[str]:
-    """Return the files that a Dockerfile copies from its context."""
-    found = (each for each in instructions(text) if each.name in ("COPY", "ADD"))
-    rests = (each.text.replace("\\\n", " ") for each in found if not each.heredocs)
-    words = [re.sub(r"--[\w-]+(=\S+)?\s+", "", rest) for rest in rests if "--from" not in rest]
-    return [source for rest in words for source in (_exec_form(rest) or rest.split())[:-1]]
 
 
 class _Stage(NamedTuple):
@@ -348,9 +247,9 @@ class _Reader(ShellReader):
                 line.refuse(why)
                 return
         lines = "\n" * each.text.count("\n", 0, len(each.text) - len(rest))
-        if words := _exec_form(rest):
+        if words := exec_form(rest):
             rest = shlex.join(words)
-        elif each.heredocs and _HEREDOC.fullmatch(rest):
+        elif each.heredocs and HEREDOC.fullmatch(rest):
             lines, rest = "\n" * (each.text.count("\n") + 1), each.heredocs[0].content()
             if why := other_program(rest):
                 line.refuse(why)
@@ -391,7 +290,7 @@ class _Reader(ShellReader):
 
     def _lose_targets(self, rest: str) -> None:
         """Note that the files of a copy are not there."""
-        *sources, target = _exec_form(rest) or shlex.split(rest) or [""]
+        *sources, target = exec_form(rest) or shlex.split(rest) or [""]
         place = self._target(target)
         self.losses.lose(place, "/")
         for source in sources:
@@ -399,7 +298,7 @@ class _Reader(ShellReader):
 
     def _copy_from(self, line: FileLine, name: str, rest: str) -> None:
         """Add what becomes of files of another stage or image: a layer may have them."""
-        *sources, target = _exec_form(rest) or shlex.split(rest)
+        *sources, target = exec_form(rest) or shlex.split(rest)
         number = int(name) if name.isdigit() else -1
         stages = [
             each for n, each in enumerate(self.stages) if each.name == name.lower() or n == number
@@ -437,7 +336,7 @@ class _Reader(ShellReader):
         return self.stage_losses[id(stage)]
 
     def _copy_files(self, line: FileLine, name: str, rest: str, mode: int) -> None:
-        *sources, target = _exec_form(rest) or shlex.split(rest)
+        *sources, target = exec_form(rest) or shlex.split(rest)
         many = len(sources) > 1
         place = self._target(target if not many or target.endswith("/") else f"{target}/")
         for source in sources:

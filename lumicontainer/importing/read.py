@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.importing import definition, dockerfile
+from lumicontainer.importing import definition, instructions
 from lumicontainer.importing.context import find_context
 from lumicontainer.importing.definition import read_definition
 from lumicontainer.importing.dockerfile import read_dockerfile
@@ -37,7 +37,7 @@ def reader_of(file: Path) -> Callable[[Draft, str], None]:
 
 
 _COPIED: Mapping[Callable[[Draft, str], None], Callable[[str], list[str]]] = {
-    read_dockerfile: dockerfile.copied,
+    read_dockerfile: instructions.copied,
     read_definition: definition.copied,
 }
 """By reader: what returns the files that a text copies."""

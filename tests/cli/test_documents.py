@@ -16,7 +16,7 @@ import yaml
 
 from lumicontainer.commands.parser import VERBS, make_parser
 from lumicontainer.host.mirrors import read_mirrors
-from lumicontainer.importing.dockerfile import instructions
+from lumicontainer.importing.instructions import instructions
 from lumicontainer.inside.verify import options
 
 from ..conftest import ROOT

@@ -1,0 +1,112 @@
+"""Split Dockerfiles into instructions, with their lines and heredocs."""
+
+import bisect
+import contextlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+_WORD = re.compile(
+    r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|\(\([^()]*(?:\([^()]*\)[^()]*)*\)\)|\S)+""", re.DOTALL
+)
+"""A word of a shell, with its quotes and arithmetic."""
+HEREDOC = re.compile(r"""\d*<<(?P<tabs>-?)(?P<quote>["']?)(?P<escape>\\?)([^<\s"'\\]+)(?P=quote)""")
+"""A word that begins a heredoc of a Dockerfile: none of another form does."""
+_WITHHEREDOCS = ("RUN", "COPY", "ADD", "ONBUILD")
+
+
+class Heredoc(NamedTuple):
+    """Hold a heredoc."""
+
+    word: str
+    quoted: bool
+    tabs: bool
+    """Whether tabs that begin its lines are no part of it."""
+    lines: tuple[str, ...] = ()
+
+    def content(self) -> str:
+        """Return its text."""
+        removed = "\t" if self.tabs else ""
+        return "".join(line.lstrip(removed) + "\n" for line in self.lines)
+
+
+class Instruction(NamedTuple):
+    """Hold one instruction of a Dockerfile."""
+
+    line: int
+    last: int
+    name: str
+    text: str
+    """What stands behind the name, with its line breaks."""
+    heredocs: tuple[Heredoc, ...] = ()
+
+
+def instructions(text: str) -> Iterator[Instruction]:
+    """Yield the instructions of a Dockerfile with their lines."""
+    lines = [line.rstrip("\r") for line in text.split("\n")]
+    places = _Places(lines)
+    at = 0
+    while at < len(lines):
+        first, last = at, lines[at]
+        at += 1
+        if not last.strip() or last.lstrip().startswith("#"):
+            continue
+        parts = [last]
+        while last.rstrip().endswith("\\") and at < len(lines):
+            # Comments between continued lines are left out.
+            last = "\\" if lines[at].lstrip().startswith("#") else lines[at] or "\\"
+            parts[-1] = f"{parts[-1].rstrip()[:-1]}\\\n"
+            parts.append(last)
+            at += 1
+        name, *words = "".join(parts).split(None, 1)
+        rest = "".join(words)
+        found = [*_heredocs(rest, at, places)] if name.upper() in _WITHHEREDOCS else []
+        at += sum(len(each.lines) + 1 for each in found)
+        yield Instruction(first + 1, at, name.upper(), rest.strip(), tuple(found))
+
+
+class _Places:
+    """Find the lines that have a text."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self.lines = lines
+        self._places: dict[str, list[int]] = {}
+        for number, line in enumerate(lines):
+            for key in {line, "\t" + line.lstrip("\t")}:
+                self._places.setdefault(key, []).append(number)
+
+    def next(self, text: str, at: int, *, tabs: bool) -> int | None:
+        """Return the first line from ``at`` on with a text, behind any number of ``tabs``."""
+        places = self._places.get(f"\t{text}" if tabs else text, [])
+        found = bisect.bisect_left(places, at)
+        return places[found] if found < len(places) else None
+
+
+def _heredocs(text: str, at: int, places: _Places) -> Iterator[Heredoc]:
+    """Yield the heredocs of an instruction whose ends stand in the lines from ``at`` on."""
+    for word in _WORD.findall(text.replace("\\\n", "")):
+        if found := HEREDOC.fullmatch(word):
+            quoted = bool(found["quote"] or found["escape"])
+            begun = Heredoc(found[4], quoted, bool(found["tabs"]))
+            end = places.next(begun.word, at, tabs=begun.tabs)
+            if end is not None:
+                yield begun._replace(lines=tuple(places.lines[at:end]))
+                at = end + 1
+
+
+def exec_form(text: str) -> list[str]:
+    """Return the words of ``["a", "b"]``; nothing for other text."""
+    with contextlib.suppress(ValueError, RecursionError):
+        found = json.loads(text)
+        if isinstance(found, list):
+            return list(map(str, found))
+    return []
+
+
+def copied(text: str) -> list[str]:
+    """Return the files that a Dockerfile copies from its context."""
+    found = (each for each in instructions(text) if each.name in ("COPY", "ADD"))
+    rests = (each.text.replace("\\\n", " ") for each in found if not each.heredocs)
+    words = [re.sub(r"--[\w-]+(=\S+)?\s+", "", rest) for rest in rests if "--from" not in rest]
+    return [source for rest in words for source in (exec_form(rest) or rest.split())[:-1]]
