@@ -16,6 +16,7 @@ from lumicontainer.build.cache.shared.shared import SharedCache
 from lumicontainer.build.cache.store import Cache
 from lumicontainer.build.checks import reproducibility, script_syntax
 from lumicontainer.build.checks.reproducibility import ChangedFile
+from lumicontainer.build.failures.removed import naming_removal
 from lumicontainer.build.secrets import read_secrets
 from lumicontainer.build.workspace import workspace
 from lumicontainer.core.model import Recipe
@@ -128,7 +129,7 @@ def _opened(order: BuildOrder, on_progress: OnProgress | None) -> Iterator[Build
         reading = thread.submit(site.read_site, release, mirrors)
         progress.say(choice.describe())
         _say_warnings(order, place.root, progress)
-        yield Builder(
+        builder = Builder(
             plan,
             choice.runtime,
             reading.result,
@@ -141,6 +142,8 @@ def _opened(order: BuildOrder, on_progress: OnProgress | None) -> Iterator[Build
             shared=shared,
             compile_jobs=order.compile_jobs,
         )
+        with naming_removal(builder):
+            yield builder
 
 
 def _say_warnings(order: BuildOrder, place: Path, progress: Progress) -> None:

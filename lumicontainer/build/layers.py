@@ -17,6 +17,7 @@ from lumicontainer.build.cache.shared.fetch import take
 from lumicontainer.build.cache.store import Entry
 from lumicontainer.build.failures.debootstrap_log import followed
 from lumicontainer.build.failures.failure import leak_failure
+from lumicontainer.build.failures.removed import require_files
 from lumicontainer.build.run import Run
 from lumicontainer.build.runtimes.runtime import Base
 from lumicontainer.build.secrets import leaks
@@ -190,6 +191,7 @@ async def _made(builder: Builder, shown: str, about: Mapping[str, Any], make: _M
             draft = store.draft(name)
             try:
                 await make(task, draft)
+                require_files(builder)
                 builder.place.drop_log(shown)
                 facts = {**about, "seconds": round(time.monotonic() - began, 1)}
                 async with _unused(builder, name, task):

@@ -53,6 +53,8 @@ class Workspace:
     """Hold the folder of one build."""
 
     root: Path
+    lock: int = -1
+    """The descriptor of the lock of the folder."""
     keep: bool = False
     keep_logs: bool = False
     sandbox_layers: list[str] = field(default_factory=list)
@@ -63,6 +65,12 @@ class Workspace:
     def sandbox(self) -> Path:
         """Return the folder of the tree in which layers are built."""
         return self.root / SANDBOX
+
+    def is_there(self) -> bool:
+        """Return whether the folder still has the lock of this build."""
+        with contextlib.suppress(OSError):
+            return os.path.samestat(os.fstat(self.lock), (self.root / "lock").lstat())
+        return False
 
     def log(self, step: str) -> Path:
         """Return the log file of a step; create its folder."""
@@ -91,14 +99,14 @@ def workspace(
     root = temporary.temporary_root()
     recipe = recipe if runtime == "namespaces" else f"{recipe}.{runtime}"
     with temporary.creating(root):
-        place, lock, stale = _entered(root, recipe)
+        place, stale = _entered(root, recipe)
     try:
-        with _left(root, place, say):
+        with temporary.keep_from_cleaners(place.root), _left(root, place, say):
             for folder in stale:
                 _remove_renamed(folder, wait=temporary.recipe_of(folder) in (recipe, recipe + LOCK))
             yield place
     finally:
-        for each in (*place.locks, lock):
+        for each in (*place.locks, place.lock):
             os.close(each)
 
 
@@ -122,7 +130,7 @@ def _left(root: Path, place: Workspace, say: Callable[[str], object]) -> Iterato
             (place.root / _IDLE).touch()
 
 
-def _entered(root: Path, recipe: str) -> tuple[Workspace, int, list[Path]]:
+def _entered(root: Path, recipe: str) -> tuple[Workspace, list[Path]]:
     def is_stale(folder: Path) -> bool:
         kept = any((folder / name).exists() for name in (_IDLE, FAILED))
         own = temporary.recipe_of(folder) in (recipe, recipe + LOCK)
@@ -131,17 +139,17 @@ def _entered(root: Path, recipe: str) -> tuple[Workspace, int, list[Path]]:
     # Under the guard, no other build sees a new folder that has no lock yet. A folder that was
     # renamed earlier may be half removed, so its sandbox is not reused.
     with temporary.guard(root):
-        place = Workspace(Path(tempfile.mkdtemp(prefix=f"{recipe}-", dir=root)))
-        lock = flock.exclusive(place.root / "lock")
-        stale = []
+        folder = Path(tempfile.mkdtemp(prefix=f"{recipe}-", dir=root))
+        lock = flock.exclusive(folder / "lock")
+        assert lock is not None
+        place, stale = Workspace(folder, lock), []
         for folder, was_renamed in temporary.rename_unused(root, is_stale):
             stale.append(folder)
             usable = (folder / _IDLE).exists() and (folder / SANDBOX / STATE).exists()
             reusable = usable and not was_renamed and temporary.recipe_of(folder) == recipe
             if reusable and not place.sandbox.exists():
                 (folder / SANDBOX).rename(place.sandbox)
-    assert lock is not None
-    return place, lock, stale
+    return place, stale
 
 
 def _leave_logs(place: Workspace) -> None:

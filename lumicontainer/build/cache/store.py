@@ -40,6 +40,7 @@ from lumicontainer.system.os_errors import refused
 LISTING = "listing"
 """The list of a layer's files in a draft: derived from the layer, so not part of the object."""
 LAYER, INDEX, ENTRY, SUMS = "layer.squashfs", "files.json", "entry.json", "sums"
+_FOLDERS = ("objects", "listings", "held", "images", "bad", "locks")
 UNREADABLE = "repeat the command; if it fails again, remove this folder: a build makes it again"
 
 
@@ -111,13 +112,17 @@ class Cache:
             make_private_folders(self.root)
             # Another user may have created the folder meanwhile.
             require_private(self.root)
-            for name in ("objects", "listings", "held", "images", "bad", "locks"):
-                (self.root / name).mkdir(exist_ok=True, mode=0o700)
+            for each in self.folders():
+                each.mkdir(exist_ok=True, mode=0o700)
             if not os.access(self.root / "locks", os.W_OK):
                 raise OSError(errno.EROFS, os.strerror(errno.EROFS))
         except OSError as error:
             raise unwritable(self.root, error) from error
         return self
+
+    def folders(self) -> list[Path]:
+        """Return the folders that every cache has."""
+        return [self.root / name for name in _FOLDERS]
 
     def folder(self, name: str) -> Path:
         """Return the folder of an object, which may be missing."""

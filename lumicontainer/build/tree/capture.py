@@ -156,6 +156,7 @@ def _layer(
             process.run([*squashfs.squash_command(upper, draft / LAYER), *options])
         list_layer.write(upper, draft / LISTING, rows)
     shutil.rmtree(upper)
+    snapshot.require_folders(tree, now.rows)
     give_to_owners(draft.iterdir())
     # Hard links change the ctime of files.
     prints |= {path: print_of((tree / path).lstat()) for path in rows if path in prints}

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from lumicontainer.build.tree import without_root
-from lumicontainer.build.tree.snapshot import read_state
+from lumicontainer.build.tree.snapshot import read_state, require_folders
 from lumicontainer.image import squashfs
 from lumicontainer.system import process
 from lumicontainer.system.os_errors import guarded
@@ -22,12 +22,14 @@ def main() -> None:
     offset, compression = sys.argv[4:]
     # Mksquashfs would use it for times.
     os.environ.pop("SOURCE_DATE_EPOCH", None)
-    rows = read_state(state).rows if without_root.ORDINARY else {}
+    known = read_state(state).rows
+    rows = known if without_root.ORDINARY else {}
     command = squashfs.squash_command(tree, target, int(offset), compression)
     modes = without_root.open_closed(tree)
     try:
         with without_root.pack_options(tree, rows, modes) as options:
             process.run([*command, *options])
+        require_folders(tree, known)
     finally:
         without_root.close(tree, modes)
 

@@ -18,6 +18,7 @@ from lumicontainer.build.tree.index import (
     path_kind,
     set_links,
 )
+from lumicontainer.errors import HostError, Problem
 
 STATE = "state"
 
@@ -60,6 +61,17 @@ def scanning(tree: Path) -> Iterator[Callable[[], Prints]]:
     """Scan a tree beside other work; yield a function that returns the prints."""
     with ThreadPoolExecutor(1) as pool:
         yield pool.submit(scan, tree).result
+
+
+def require_folders(tree: Path, rows: Mapping[str, Row]) -> None:
+    """Raise ``HostError`` if a folder of a tree was removed since its rows were read.
+
+    Another program removes the tree then, and what is made of it would lack files.
+    """
+    for path, row in rows.items():
+        if row.kind == FOLDER and not os.path.lexists(f"{tree}/{path}"):
+            what, hint = "files of the build were removed while it read them", "repeat the command"
+            raise HostError(Problem(what, f"{tree}/{path}", hint=hint))
 
 
 def describe(path: Path) -> Row:

@@ -53,10 +53,23 @@ def plain_folder(name: str, root: Path | None = None) -> Iterator[Path]:
     try:
         for old in stale:
             shutil.rmtree(old, ignore_errors=True)
-        yield folder
+        with keep_from_cleaners(folder):
+            yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)
+
+
+@contextmanager
+def keep_from_cleaners(folder: Path) -> Iterator[None]:
+    """Let systemd-tmpfiles pass over a folder, whose old files it would remove (tmpfiles.d(5))."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with contextlib.suppress(OSError):  # The file system may have no locks of folders.
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
