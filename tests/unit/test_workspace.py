@@ -1,5 +1,7 @@
 """A build takes over the tree that an earlier one left, and no tree that is being removed."""
 
+import fcntl
+import os
 import subprocess
 import sys
 import threading
@@ -12,7 +14,7 @@ import pytest
 from lumicontainer.build import workspace
 from lumicontainer.build.tree.snapshot import STATE
 from lumicontainer.system import flock
-from lumicontainer.system.files.temporary import temporary_root
+from lumicontainer.system.files.temporary import plain_folder, temporary_root
 
 from ..namespaces import ordinary
 
@@ -47,6 +49,16 @@ def test_what_a_lock_left_is_removed_and_not_taken_over(root: Path) -> None:
     with workspace.workspace("one") as other:
         assert not other.sandbox.exists()
     assert list(folders(root)) == []
+
+
+def test_a_cleaner_of_temporary_folders_passes_over_a_running_build(root: Path) -> None:
+    """Systemd-tmpfiles passes over a folder that it cannot lock alone (tmpfiles.d(5))."""
+    with workspace.workspace("one") as place, plain_folder("two") as folder:
+        for each in (place.root, folder):
+            descriptor = os.open(each, os.O_RDONLY)
+            with pytest.raises(BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.close(descriptor)
 
 
 def test_a_tree_in_removal_is_not_taken_over(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
