@@ -4,7 +4,7 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(_data(needs, platform, options))
     elif arguments.static:
-        write_document(f"export SINGULARITY_BIND={_word(bind_value(needs))}\n")
+        write_document("".join(_exports({"SINGULARITY_BIND": bind_value(needs), **needs.exports})))
     elif needs.unfit():
         # For eval, which does not see the exit code of this program.
         sys.stdout.write(f"binds=()\n(exit {HOST_UNFIT})\n")
@@ -73,7 +73,14 @@ def _print(needs: Needs, platform: Platform, image: Path, options: Sequence[str]
         *(f"    {option}  # {_comment(reason)}" for option, reason in rows),
         ")",
     ]
-    write_document("".join(f"{each}\n" for each in text))
+    if needs.exports:
+        text.append("# srun reads it: MPI in the image starts through PMI2.")
+    lines = (*(f"{each}\n" for each in text), *_exports(needs.exports))
+    write_document("".join(lines))
+
+
+def _exports(variables: Mapping[str, str]) -> Iterator[str]:
+    return (f"export {name}={_word(value)}\n" for name, value in variables.items())
 
 
 def _comment(text: str) -> str:
@@ -93,7 +100,7 @@ def _data(needs: Needs, platform: Platform, options: Sequence[str]) -> dict[str,
     """Return what an image needs as plain data.
 
     ``bind`` is a value for SINGULARITY_BIND, ``environment`` the variables of the container,
-    ``options`` further options of the engine.
+    ``exports`` those of the shell that calls srun, ``options`` further options of the engine.
     """
     mounts = [asdict(mount) for mount in needs.mounts]
     return {
@@ -102,6 +109,7 @@ def _data(needs: Needs, platform: Platform, options: Sequence[str]) -> dict[str,
         "bind": bind_value(needs),
         "binds": [{key: value for key, value in row.items() if value} for row in mounts],
         "environment": {each.name: each.value for each in needs.variables},
+        "exports": dict(needs.exports),
         "variables": [asdict(each) for each in needs.variables],
         "absent": [{"path": bind.path, "reason": bind.reason} for bind in needs.absent],
         "problems": [problem._asdict() for problem in needs.problems],

@@ -14,7 +14,6 @@ from lumicontainer.image import sif
 from lumicontainer.jobs.follow import Asked
 from lumicontainer.system.terminal.output import write_document
 from lumicontainer.verify import job
-from lumicontainer.verify.subject import read_subject
 
 _NAME = re.compile(r"[\w.,@+-]+")
 
@@ -40,11 +39,12 @@ def run(arguments: argparse.Namespace) -> int:
     start = [platform.engine, "exec", str(image), *command]
     if not platform.engine:
         start = find_engine().execute(image, command, binds=())
+    needs = read_needs(arguments, platform, static=True)
     text = fill(
         "srun.sh.j2",
         options=_options(arguments, platform),
-        binds=bind_value(read_needs(arguments, platform, static=True)),
-        mpi=any(map(job.is_of_mpi, read_subject(arguments.image).checks)),
+        binds=bind_value(needs),
+        exports=needs.exports,
         command=start,
     )
     write_document(text)

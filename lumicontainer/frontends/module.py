@@ -33,8 +33,6 @@ _FAMILY = "containerbindings"
 """The family of LUMI's modules of binds (LUMI-EasyBuild-contrib, singularity-AI-bindings-24.03)."""
 _CONFLICTS = ("lumi-aif-singularity-bindings",)
 """LUMI's current module of binds, whose module file is not public."""
-_MPI = {"SLURM_MPI_TYPE": "pmi2"}
-"""What srun reads; MPI in the images starts through PMI2."""
 _HINT = "copy it there, or write a module for its new place: lumicontainer module"
 
 
@@ -62,7 +60,6 @@ def module_of(image: Path, needs: Needs, variables: Mapping[str, str]) -> Module
     """
     record = records.resolved(image)
     name = str(record["recipe"])
-    has_mpi = any(check.get("needs", {}).get("mpi") for check in records.checks(image))
     inside = {f"SINGULARITYENV_{each}": value for each, value in variables.items()}
     return Module(
         name=_word("name of a module", name, image),
@@ -70,7 +67,7 @@ def module_of(image: Path, needs: Needs, variables: Mapping[str, str]) -> Module
         image=image.absolute(),
         summary=" ".join(str(record["summary"]).split()),
         binds=tuple(mount.source for mount in needs.mounts),
-        variables=(_MPI if has_mpi else {}) | inside,
+        variables={**needs.exports, **inside},
         programs=_programs(image),
     )
 

@@ -15,6 +15,7 @@ from lumicontainer.host.machine import is_there
 from lumicontainer.image import records
 from lumicontainer.inside import elf
 from lumicontainer.inside.elf.loader import VARIABLE, Library, Tree, libraries_of
+from lumicontainer.inside.launch import mpi
 from lumicontainer.system import budget, process
 
 _ENGINES_OWN = "/.singularity.d/libs"
@@ -40,6 +41,8 @@ class Needs(NamedTuple):
     absent: tuple[Bind, ...] = ()
     """The binds whose path this host does not have; containers start without them."""
     problems: tuple[Problem, ...] = ()
+    exports: Mapping[str, str] = {}
+    """The variables of the shell that calls srun."""
 
     def unfit(self) -> bool:
         """Return whether programs in the image could not be loaded."""
@@ -66,6 +69,7 @@ def needs_of(image: Path, platform: Platform) -> Needs:
         mounts=(*found.mounts, *trust.mounts),
         variables=(*found.variables, *variables),
         problems=(*of_another(image, record, platform), *found.problems),
+        exports=_exports(record),
     )
 
 
@@ -82,7 +86,12 @@ def static_needs(image: Path, platform: Platform) -> Needs:
         what = "the image takes libraries of its host"
         raise HostError(Problem(what, str(image), why, hint))
     mounts = tuple(Mount(bind.path, bind.path, bind.reason) for bind in wanted.binds)
-    return Needs(mounts, problems=tuple(of_another(image, record, platform)))
+    problems = tuple(of_another(image, record, platform))
+    return Needs(mounts, problems=problems, exports=_exports(record))
+
+
+def _exports(record: Mapping[str, Any]) -> dict[str, str]:
+    return {mpi.TYPE: mpi.PMI2} if mpi.has_mpi(record) else {}
 
 
 def recorded_binds(record: Mapping[str, Any], name: str = "binds") -> tuple[Bind, ...]:

@@ -56,6 +56,7 @@ _LAYER = {
     "environment?": _TEXTS,
     "provides?": {"*": _SCALAR},
     "path?": [TEXT],
+    "packages?": {"*": [TEXT]},
 }
 RESOLVED: Schema = {
     "recipe": TEXT,

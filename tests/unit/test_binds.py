@@ -161,6 +161,26 @@ def test_a_static_line_names_the_binds_whether_this_host_has_them_or_not(site: S
     assert done.stdout == f"export SINGULARITY_BIND={site.seen},/nowhere/at/all\n", done.stderr
 
 
+MPI4PY = {"version": None, "parameters": {}, "origins": {}, "packages": {"python": ["mpi4py==4.1"]}}
+
+
+def test_binds_lets_srun_start_the_ranks_of_mpi(site: Site) -> None:
+    image = site.image(layers={"mine": MPI4PY})
+    done = site.call("binds", image)
+    shell = run(["bash", "-euc", f"{done.stdout}printenv SLURM_MPI_TYPE"])
+    assert shell.stdout == "pmi2\n", done.stderr
+    static = site.call("binds", "--static", image).stdout.splitlines()
+    assert static[1:] == ["export SLURM_MPI_TYPE=pmi2"]
+    assert json.loads(site.call("binds", "--json", image).stdout)["exports"] == {
+        "SLURM_MPI_TYPE": "pmi2"
+    }
+    assert "SLURM_MPI_TYPE=pmi2\n" in site.call("job", image, "--", "true").stdout
+
+
+def test_binds_of_an_image_without_mpi_leave_srun_alone(site: Site) -> None:
+    assert "SLURM_MPI_TYPE" not in site.call("binds", site.image()).stdout
+
+
 def test_static_binds_as_json_have_the_same_value(site: Site) -> None:
     data = json.loads(site.call("binds", "--static", "--json", site.image()).stdout)
     assert data["bind"] == f"{site.seen},/nowhere/at/all"

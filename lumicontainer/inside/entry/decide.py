@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 from ..environment import DEFAULT, USER, Setting, kept, number, optional_number
 from ..errors import ENVIRONMENT, LaunchError
-from ..launch import cleanenv, rendezvous
+from ..image import hidden
+from ..launch import cleanenv, mpi, open_files, rendezvous, shells
 from ..launch.launchers import NONE, RANKS, TORCHRUN, Launch
 from ..launch.program import activated, interpreter, unusable
-from ..rank import affinity, caches, gpus, variables
+from ..rank import affinity, caches, gpus, own_launchers, variables
 from ..rank.context import DIRECT, Context
 from ..rank.node_launcher import choose
 
-# Each variable with the function that decides it, unless the user sets it.
-SINGLE = {"MASTER_ADDR": rendezvous.address, "MASTER_PORT": rendezvous.port}
+SINGLE = ("MASTER_ADDR", "MASTER_PORT")
 
 # Lists what lumi-entry set, so that an inner lumi-entry does not take it for the user's.
 MARK = "LUMI_ENTRY_SET"
@@ -93,10 +93,14 @@ def decide(context: Context) -> Decision:
     env, launch = context.env, context.launch
     cleanenv.check(env, launch, context.node)
     context.warnings += filter(None, [unusable(env)])
+    own_launchers.check(context)
     context.start = choose(context)
+    own_launchers.judge_configuration(context)
+    if launch.fact("RANK") == 0:
+        context.warnings += filter(None, [hidden.described(env), _few_files(context)])
     if context.start.launcher != DIRECT:
         # The launcher would give each of its ranks one thread.
-        settings = [*_others(env, launch), *affinity.threads(context)]
+        settings = [*_meeting(context), *affinity.threads(context)]
         variables.judge_discouraged(context, settings)
         return Decision(context, settings, [*_no_srun(env, launch), *context.warnings])
     if launch.name == TORCHRUN:
@@ -104,11 +108,14 @@ def decide(context: Context) -> Decision:
         why = f"left as {launch.name} set it"
         settings = [Setting(name, env[name], launch.name, why) for name in names if name in env]
         warnings: list[str] = []
+    elif is_alone(env, launch):
+        settings, warnings = list(_as_plain_python(env)), list(_no_srun(env, launch))
     else:
         ranks = [_rank_setting(name, env, launch) for name in RANKS]
         _check(ranks, launch)
-        settings = [*ranks, *_others(env, launch)]
+        settings = [*ranks, *_meeting(context)]
         warnings = [*_overridden(ranks, env, launch), *_no_srun(env, launch)]
+        warnings += [*mpi.lone_ranks(env, launch), *shells.of_pty(env, launch)]
     # The cores follow from the GPU, and the number of threads from the cores.
     settings += gpus.settings(context)
     affinity.decide(context)
@@ -164,9 +171,33 @@ def _rank_setting(name: str, env: Mapping[str, str], launch: Launch) -> Setting:
     return Setting(name, str(value), origin=origin, why=f"{why}, not {given}, which was set")
 
 
-def _others(env: Mapping[str, str], launch: Launch) -> Iterator[Setting]:
-    for name, decider in SINGLE.items():
-        yield kept(env, name) if env.get(name) else decider(env, launch)
+def _few_files(context: Context) -> str:
+    return open_files.warning((context.number("WORLD_SIZE") or 1) * context.start.workers)
+
+
+def is_alone(env: Mapping[str, str], launch: Launch) -> bool:
+    """Return whether neither a launcher nor the user numbers this process."""
+    numbered = env.get("RANK") or env.get("WORLD_SIZE")
+    return launch.name == NONE and not numbered
+
+
+# Programs such as nanoGPT take any RANK for a launcher's, and want other ranks.
+def _as_plain_python(env: Mapping[str, str]) -> Iterator[Setting]:
+    why = "one process, without a launcher; --launcher torchrun --nproc 1 starts one rank"
+    for name in (*RANKS, *SINGLE):
+        yield kept(env, name) if name in env else Setting(name, None, DEFAULT, why)
+
+
+def _meeting(context: Context) -> Iterator[Setting]:
+    env, launch = context.env, context.launch
+    warnings: list[str] = []
+    address, port = rendezvous.settings(env, launch, warnings)
+    # Rank 0 does not see that each task has the name of its own node; the next node does.
+    replaced = env.get("MASTER_ADDR") and address.origin != USER
+    if replaced and launch.fact("NODE_RANK") == 1 and not launch.fact("LOCAL_RANK"):
+        context.notes += [f"warning: {text}" for text in warnings]
+    context.warnings += warnings
+    yield from (address, port)
 
 
 def _check(ranks: list[Setting], launch: Launch) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ..checking import record
 from ..errors import UNFIT, LaunchError
-from ..launch import parent
+from ..launch import open_files, parent
 from ..launch.launchers import first_of_node, is_rank_0
 from ..launch.program import become, check_readable, inherited, restore_signals
 from ..messages import write_message
@@ -71,6 +71,7 @@ def _start(given: Arguments, decision: Decision, words: Sequence[str]) -> None:
     if given.script:
         check_readable(given.script)
     context = decision.context
+    open_files.raise_limit()
     env = {**context.env, **decision.changes()}
     if context.start.launcher != DIRECT:
         command = node_launcher.command(context, decision.settings, words)

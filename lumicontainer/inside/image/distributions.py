@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from importlib.metadata import Distribution, distributions
 
+from .names import plain_name
+
 UNSAID = -1
 
 
@@ -64,8 +66,3 @@ def packages() -> list[Package]:
             package = Package(distribution)
             found.setdefault(plain_name(package.name), package)
     return list(found.values())
-
-
-def plain_name(name: str) -> str:
-    """Return a package's normalized name (PEP 503)."""
-    return "-".join(filter(None, name.lower().replace("_", "-").replace(".", "-").split("-")))

@@ -9,7 +9,8 @@ import sys
 from typing import Any
 
 from ..elf.reader import UnreadableError, linked
-from .distributions import Package, packages, plain_name
+from .distributions import Package, packages
+from .names import plain_name
 
 _ROOTS = ("torch", "triton", "pytorch-triton", "pytorch-triton-rocm")
 LIBRARIES = ("libtorch", "libc10", "libtriton")

@@ -1,12 +1,14 @@
 """MASTER_ADDR and MASTER_PORT: every rank computes the same values without communication."""
 
+import contextlib
+import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from ..environment import DEFAULT, Setting, number
-from ..errors import LaunchError
+from ..environment import DEFAULT, Setting, is_number, kept, number
+from ..errors import ENVIRONMENT, LaunchError
 from .hostlist import HostlistError, expand
-from .launchers import Launch
+from .launchers import Launch, nodes
 
 FIRST_PORT = 10000
 # A prime. The ports end at 19972: above those of Slurm's daemons (6817 to 6819), below torchrun's
@@ -16,7 +18,103 @@ PORTS = 9973
 # those of jobs with a near id.
 STEP_STRIDE = 6163
 DEFAULT_PORT = 29500  # PyTorch's own default
+LAST_PORT = 65535
 LOOPBACK = "127.0.0.1"
+_LOCAL_ADDRESSES = ("::1", "::", "0.0.0.0")  # noqa: S104 - nothing is bound to it
+_LOCAL_NAMES = ("localhost", "ip6-localhost", "ip6-loopback")
+
+
+def settings(env: Mapping[str, str], launch: Launch, warnings: list[str]) -> Iterator[Setting]:
+    """Decide MASTER_ADDR and MASTER_PORT; raise LaunchError if the user's cannot work."""
+    yield _judged_address(env, launch, warnings) if env.get("MASTER_ADDR") else address(env, launch)
+    if env.get("MASTER_PORT"):
+        _check_port(env["MASTER_PORT"])
+        yield kept(env, "MASTER_PORT")
+    else:
+        yield port(env, launch)
+
+
+# As with WORLD_SIZE and RANK: every rank sees an address of the loopback, so all of them stop. The
+# name of its own node is correct on the node of rank 0, which would wait for ever if only the
+# others stopped. So the launcher's value replaces a name of a node without rank 0.
+def _judged_address(env: Mapping[str, str], launch: Launch, warnings: list[str]) -> Setting:
+    name, given = "MASTER_ADDR", env["MASTER_ADDR"]
+    if (nodes(env, launch) or 1) == 1:
+        return kept(env, name)
+    if _is_loopback(given):
+        what = (
+            f"{name}={given} is each node's own address, but there are {nodes(env, launch)} nodes"
+        )
+        why = "the ranks of each node would wait for a rank 0 that is on another node"
+        hint = f"unset {name}, or export the name of the first node"
+        raise LaunchError(what, f"launched by {launch.title}", why, hint)
+    hosts = _hosts(env, launch)
+    if not hosts or _is_of(given, hosts[0]):
+        return kept(env, name)
+    if _is_own(env, launch, given) or any(_is_of(given, host) for host in hosts[1:]):
+        why = f"rank 0 is on {hosts[0]}, not on {given}, which was set"
+        warnings.append(
+            f"{name}={given} is not used: rank 0 is on {hosts[0]} (unset {name}; a command "
+            "substitution such as $(hostname) in each task names the task's own node)"
+        )
+        return Setting(name, hosts[0], launch.name, why)
+    if not _is_numeric(given):
+        warnings.append(
+            f"{name}={given} is kept, but no node of the step has this name: rank 0 is on "
+            f"{hosts[0]} (unset {name} if the ranks do not meet)"
+        )
+    return kept(env, name)
+
+
+def _hosts(env: Mapping[str, str], launch: Launch) -> list[str]:
+    with contextlib.suppress(HostlistError):
+        return next((expand(env[name]) for name in launch.nodelists if env.get(name)), [])
+    return []
+
+
+def _is_of(given: str, host: str) -> bool:
+    """Return whether this is a node's name, with its domain or an interface such as -hsn0."""
+    rest = given.lower()[len(host) :]
+    return given.lower().startswith(host.lower()) and (not rest or rest[0] in ".-")
+
+
+def _is_numeric(given: str) -> bool:
+    for family in (socket.AF_INET, socket.AF_INET6):
+        with contextlib.suppress(OSError, ValueError):
+            socket.inet_pton(family, given)
+            return True
+    return False
+
+
+def _is_loopback(given: str) -> bool:
+    if given.startswith("127.") or given in _LOCAL_ADDRESSES:
+        return True
+    return given.lower().partition(".")[0] in _LOCAL_NAMES
+
+
+def _is_own(env: Mapping[str, str], launch: Launch, given: str) -> bool:
+    """Return whether this is the node's own name or address, and the node is not the first."""
+    if not launch.fact("NODE_RANK"):
+        return False
+    if not _is_numeric(given):
+        names = filter(None, (os.uname().nodename, env.get("SLURMD_NODENAME")))
+        return any(_is_of(given, own) for own in names)
+    family = socket.AF_INET6 if ":" in given else socket.AF_INET
+    with socket.socket(family) as probe:
+        try:
+            probe.bind((given, 0))  # The kernel refuses addresses of other nodes.
+        except OSError:
+            return False
+    return True
+
+
+def _check_port(given: str) -> None:
+    if is_number(given) and 0 < int(given) <= LAST_PORT:
+        return
+    what = f"MASTER_PORT is not a port: {given[:40]!a}"
+    why = f"the ranks meet at this port of the first node, a number from 1 to {LAST_PORT}"
+    hint = "unset MASTER_PORT: lumi-entry then computes one"
+    raise LaunchError(what, ENVIRONMENT, why, hint)
 
 
 def address(env: Mapping[str, str], launch: Launch) -> Setting:

@@ -96,12 +96,28 @@ def _of_this_rank(context: Context, visible: Visible) -> Gpu | None:
     # Users' wrapper scripts select a rank's GPU, and Slurm with --gres-flags=allow-task-sharing.
     several = len(visible.by_kernel) > 1 and granted not in (0, 1)
     if len(gpus) == 1 and visible.names and several:
+        _note_one_gpu(context, visible)
         return gpus[0]
     if len(gpus) < (ranks or local + 1):
         if not context.options.allow_gpu_sharing:
             raise _too_few(context, visible, ranks or local + 1)
         context.sharers = -(-(ranks or 1) // len(gpus))
     return gpus[local % len(gpus)]
+
+
+def _note_one_gpu(context: Context, visible: Visible) -> None:
+    """Note that a rank sees one GPU: a list fixed for all ranks, or a wrapper script's choice."""
+    # One rank speaks for all. A script that chooses by the local rank gives it another GPU.
+    if context.number("LOCAL_RANK") != 1 or context.number("NODE_RANK"):
+        return
+    seen = " ".join(f"{name}={context.env[name]}" for name in visible.names)
+    head = f"warning: rank {context.number('RANK')} sees one GPU, {visible.by_hip[0].pci} ({seen})"
+    if visible.by_hip[0] == visible.by_kernel[0]:
+        text = "the first one: if all ranks have this list, they share it"
+    else:
+        text = "which is number 0 to it: a program that uses number LOCAL_RANK=1 finds none"
+    names = " ".join(visible.names)
+    context.notes.append(f"{head}, {text} (unset {names}: each rank uses that of its LOCAL_RANK)")
 
 
 def _too_few(context: Context, visible: Visible, ranks: int) -> LaunchError:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ..launch import mpi
 from ..launch.launchers import NONE, nodes, recognize
 from ..node.hardware import Node
 
@@ -44,8 +45,7 @@ class Place:
         self.host = env.get("SLURMD_NODENAME") or os.uname().nodename
         # Unique to this node within the launch.
         self.node = str(launch.fact("NODE_RANK")) if "NODE_RANK" in launch.facts else self.host
-        # Whether the launcher lets ranks of MPI find each other.
-        self.mpi = any(name.startswith(("PMI_", "PMIX_", "OMPI_")) for name in env)
+        self.mpi = mpi.meets(env)
 
     def unmet_need(self, check: Check) -> tuple[str, str] | None:
         """Return a need of a check that is not met, as one of NEEDS and in words, or None.

@@ -32,7 +32,9 @@ def meeting_place(env: Env) -> tuple[str | None, str | None]:
     return got["MASTER_ADDR"], got["MASTER_PORT"]
 
 
-ALONE = ("0", "0", "1", "1", "0")
+ALONE = (None, None, None, None, None)
+"""One process without a launcher is what plain Python starts: any RANK makes nanoGPT use DDP."""
+ONE = ("0", "0", "1", "1", "0")
 STEP = [
     ("0", "0", "4", "3", "0"),
     ("1", "1", "4", "3", "0"),
@@ -55,10 +57,10 @@ def test_srun_numbers_its_tasks_whatever_its_pmi_is(task: Task) -> None:
 @pytest.mark.parametrize(
     ("env", "numbers", "address"),
     [
-        pytest.param({}, ALONE, LOOPBACK, id="no launcher"),
-        pytest.param({"WORLD_SIZE": ""}, ALONE, LOOPBACK, id="an empty number of ranks"),
-        pytest.param({"LOCAL_RANK": "2"}, ("0", "2", "1", "1", "0"), LOOPBACK, id="a chosen GPU"),
-        pytest.param(seen.BATCH_FROM_A_STEP, ALONE, LOOPBACK, id="a batch shell from a step"),
+        pytest.param({}, ALONE, None, id="no launcher"),
+        pytest.param({"RANK": "0"}, ONE, LOOPBACK, id="one rank by hand"),
+        pytest.param({"LOCAL_RANK": "2"}, (None, "2", *ALONE[2:]), None, id="a chosen GPU"),
+        pytest.param(seen.BATCH_FROM_A_STEP, ONE, LOOPBACK, id="a batch shell from a step"),
         pytest.param({**seen.srun(3), **OF_JOB}, STEP[3], "nid005001", id="what srun preserves"),
         pytest.param({**seen.srun(0), **NO_LIST}, STEP[0], "a07", id="a job's list of nodes"),
         pytest.param({**seen.srun(0), **BROKEN_LIST}, STEP[0], "login1", id="a user's address"),
@@ -80,7 +82,9 @@ def test_srun_numbers_its_tasks_whatever_its_pmi_is(task: Task) -> None:
         pytest.param(seen.BY_HAND, ("9", "1", "16", None, None), "n1", id="numbered by hand"),
     ],
 )
-def test_a_process_has_the_numbers_of_its_launch(env: Env, numbers: Numbers, address: str) -> None:
+def test_a_process_has_the_numbers_of_its_launch(
+    env: Env, numbers: Numbers, address: str | None
+) -> None:
     assert (ranks(env), meeting_place(env)[0]) == (numbers, address)
 
 
@@ -89,8 +93,73 @@ def test_ranks_without_an_id_of_their_run_meet_at_pytorch_s_port(env: Env) -> No
     assert meeting_place(env)[1] == "29500"
 
 
-def test_one_process_on_its_own_has_a_free_port() -> None:
-    assert len({meeting_place({})[1] for _ in range(8)}) > 1
+def test_a_lone_rank_has_a_free_port() -> None:
+    assert len({meeting_place({"RANK": "0"})[1] for _ in range(8)}) > 1
+
+
+def test_one_process_without_a_launcher_gets_no_variable_of_ranks() -> None:
+    assert decide({}).changes() == {MARK: "PYTHONNOUSERSITE=1", "PYTHONNOUSERSITE": "1"}
+
+
+LOCAL = ("localhost", "localhost.localdomain", "127.0.0.1", "127.0.1.1", "::1", "0.0.0.0")
+
+
+@pytest.mark.parametrize("address", LOCAL)
+def test_an_address_that_is_each_node_s_own_is_refused_by_all_ranks(address: str) -> None:
+    for rank in range(4):
+        error = refusal({**seen.srun(rank), "MASTER_ADDR": address})
+        assert (
+            error.what == f"MASTER_ADDR={address} is each node's own address, but there are 2 nodes"
+        )
+
+
+@pytest.mark.parametrize("env", [seen.mpiexec(1), {**seen.srun(0), **seen.step(0, "a", 3, "3", 1)}])
+def test_ranks_of_one_node_may_meet_at_its_own_address(env: Env) -> None:
+    decision = decide({**env, "MASTER_ADDR": "localhost"})
+    assert (settings(decision)["MASTER_ADDR"].value, decision.warnings) == ("localhost", [])
+
+
+def test_the_name_of_each_task_s_own_node_is_replaced_with_one_warning() -> None:
+    """On the first node it is the right one, so rank 0 would wait if the others stopped."""
+    tasks = [seen.srun(rank) for rank in range(4)]
+    decisions = [decide({**task, "MASTER_ADDR": task["SLURMD_NODENAME"]}) for task in tasks]
+    assert {settings(each)["MASTER_ADDR"].value for each in decisions} == {"nid005001"}
+    notes = [note for each in decisions for note in each.context.notes]
+    assert ["MASTER_ADDR=nid005002 is not used" in each for each in notes] == [True]
+    assert [each for each in decisions if each.warned() and each.warnings] == []
+
+
+def test_the_name_of_a_node_without_rank_0_is_replaced_with_a_warning_of_rank_0() -> None:
+    decision = decide({**seen.srun(0), "MASTER_ADDR": "nid005002"})
+    assert settings(decision)["MASTER_ADDR"].value == "nid005001"
+    assert "rank 0 is on nid005001" in decision.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("address", "warned"),
+    [
+        ("nid005001", False),
+        ("nid005001-hsn0", False),
+        ("NID005001.lumi.csc.fi", False),
+        ("192.0.2.7", False),
+        ("nid0050010", True),
+        ("login1", True),
+    ],
+)
+def test_a_name_that_no_node_has_is_kept_with_a_warning(address: str, warned: bool) -> None:
+    decision = decide({**seen.srun(0), "MASTER_ADDR": address})
+    assert settings(decision)["MASTER_ADDR"].value == address
+    assert [f"MASTER_ADDR={address} is kept" in each for each in decision.warnings] == [
+        True
+    ] * warned
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "29500\n", "http", "-1", "2950O", "\u0664"])
+@pytest.mark.parametrize("env", [seen.srun(3), seen.mpiexec(1), seen.BY_HAND])
+def test_a_port_that_is_none_is_refused(env: Env, port: str) -> None:
+    error = refusal({**env, "MASTER_PORT": port})
+    assert error.what.startswith("MASTER_PORT is not a port: ")
+    assert error.what.isprintable()
 
 
 def test_mpiexec_in_a_batch_job_numbers_its_ranks_which_meet_apart_from_steps_of_slurm() -> None:
@@ -103,7 +172,7 @@ def test_mpiexec_in_a_batch_job_numbers_its_ranks_which_meet_apart_from_steps_of
 
 @pytest.mark.parametrize("shell", [seen.SALLOC, seen.BATCH, seen.INTERACTIVE])
 def test_a_shell_of_slurm_is_one_process_and_says_that_srun_is_missing(shell: Env) -> None:
-    assert (ranks(shell), meeting_place(shell)[0]) == (ALONE, LOOPBACK)
+    assert (ranks(shell), meeting_place(shell)[0]) == (ALONE, None)
     assert "4 tasks" in decide(shell).warnings[0]
     assert decide(shell).warned()
 
@@ -125,7 +194,7 @@ def test_torchrun_is_left_alone_even_inside_srun() -> None:
 @pytest.mark.parametrize(
     "name", ["MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS", "PYTHONNOUSERSITE"]
 )
-@pytest.mark.parametrize("env", [{}, seen.srun(3), seen.mpiexec(1)])
+@pytest.mark.parametrize("env", [{"RANK": "0"}, seen.srun(3), seen.mpiexec(1)])
 def test_what_the_user_has_set_wins(env: Env, name: str) -> None:
     decision = decide({**env, name: "77"})
     setting = settings(decision)[name]

@@ -217,3 +217,24 @@ def test_each_node_whose_gpus_are_gone_says_so_once(tmp_path: Path) -> None:
 def test_lists_are_read_as_rocr_and_hip(whole: Path, name: str, text: str, gpus: list[int]) -> None:
     visible = Visible(Context({name: text}, node=Machine(whole)))
     assert [gpu.pci for gpu in visible.by_hip] == [pci(BUSES[gpu]) for gpu in gpus]
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "text"),
+    [
+        (HIP, 0, "the first one: if all ranks have this list, they share it"),
+        (ROCR, 0, "the first one: if all ranks have this list, they share it"),
+        (HIP, 1, "a program that uses number LOCAL_RANK=1 finds none"),
+    ],
+)
+def test_a_list_of_one_gpu_is_named_by_one_rank(
+    whole: Path, name: str, number: int, text: str
+) -> None:
+    (note,) = decided(whole, task(1, **{name: str(number)})).context.notes
+    assert note.startswith(f"warning: rank 1 sees one GPU, {pci(BUSES[number])}")
+    assert text in note
+
+
+@pytest.mark.parametrize("local", [0, 2, 7])
+def test_other_ranks_with_a_list_of_one_gpu_are_silent(whole: Path, local: int) -> None:
+    assert decided(whole, task(local, **{HIP: "0"})).context.notes == []

@@ -1,0 +1,24 @@
+"""Recognize a shell in which only one of a step's tasks goes on."""
+
+import os
+from collections.abc import Iterator, Mapping
+
+from .launchers import SLURM, Launch
+
+
+def of_pty(env: Mapping[str, str], launch: Launch) -> Iterator[str]:
+    """Yield a warning if this process is of the shell of ``srun --pty`` with several tasks."""
+    tasks = launch.fact("WORLD_SIZE") or 1
+    alone = launch.name == SLURM and "SLURM_PTY_PORT" in env and tasks > 1
+    if alone and launch.fact("RANK") == 0 and _is_job_of_shell():
+        yield (
+            f"this is the shell of srun --pty, and the other {tasks - 1} of its {tasks} tasks have "
+            f"ended with an empty input: rank 0 would wait for them. In this shell start all by "
+            f"srun --overlap -n{tasks} …, or one process by env -u SLURM_STEP_ID …"
+        )
+
+
+def _is_job_of_shell() -> bool:
+    # Slurm gives a task with --pty a session of its own. A shell with job control moves each
+    # command to a group of its own.
+    return os.getpgrp() != os.getsid(0) and any(map(os.isatty, (0, 1, 2)))
