@@ -1,4 +1,10 @@
-"""File locks between builds; the kernel releases them when their process ends."""
+"""File locks between builds; the kernel releases them when their process ends.
+
+They are those of flock(2) on regular files that are open for writing. NFS keeps such locks on its
+server, as locks of bytes, and Lustre does if it is mounted with ``flock``. Neither does that for
+folders: a lock on one is known to its node only. Locks of fcntl(2) would not do: a process loses
+them when any of its descriptors of the file is closed, and its children do not inherit them.
+"""
 
 import contextlib
 import errno
@@ -9,8 +15,20 @@ import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from lumicontainer.errors import HostError, Problem
+
+
+class Purpose(NamedTuple):
+    """Say what locks keep apart, and where else it may be."""
+
+    what: str
+    hint: str
+
+
+BUILDS = Purpose("builds", "name another place with LUMICONTAINER_CACHE and LUMICONTAINER_TMPDIR")
+RESULTS = Purpose("results", "name another --output")
 
 
 def exclusive(path: Path) -> int | None:
@@ -66,20 +84,62 @@ def users(path: Path) -> str:
     return ", ".join(f"process {each}" for each in sorted(found)) or "another build"
 
 
-def _lock(path: Path, mode: int) -> int | None:
-    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+@contextlib.contextmanager
+def hold(path: Path, purpose: Purpose = BUILDS) -> Iterator[None]:
+    """Wait for the lock of the file ``path``, hold it in the block, and remove the file.
+
+    What no process waits for leaves no file behind.
+    """
+    held = _take(path, fcntl.LOCK_EX, purpose, 0o666)
+    assert held is not None
     try:
-        fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+        yield
+    finally:
+        # Others that have opened it see that it is gone once they have its lock.
+        path.unlink(missing_ok=True)
+        os.close(held)
+
+
+def lock_file(descriptor: int, path: Path, mode: int, purpose: Purpose = BUILDS) -> bool:
+    """Lock an open file; return False if others hold it and ``mode`` has ``LOCK_NB``.
+
+    Raises ``HostError`` if the file system has no locks (Lustre with ``noflock``).
+    """
+    try:
+        fcntl.flock(descriptor, mode)
     except OSError as error:
-        os.close(descriptor)
         if error.errno in (errno.EWOULDBLOCK, errno.EINTR):
-            return None
-        hint = "name another place with LUMICONTAINER_CACHE and LUMICONTAINER_TMPDIR"
-        raise refusal(error, "builds", path, hint) from error
-    return descriptor
+            return False
+        what, where = f"{purpose.what} cannot be kept apart", str(path.parent)
+        why = f"the file system of this folder has no locks: {error.strerror}"
+        raise HostError(Problem(what, where, why, purpose.hint)) from error
+    return True
 
 
-def refusal(error: OSError, what: str, path: Path, hint: str) -> HostError:
-    """Return the error for a file system without locks (Lustre with ``noflock``)."""
-    why = f"its file system has no locks: {error.strerror}"
-    return HostError(Problem(f"{what} cannot be kept apart", str(path), why, hint))
+def _lock(path: Path, mode: int) -> int | None:
+    return _take(path, mode | fcntl.LOCK_NB, BUILDS, 0o600)
+
+
+def _take(path: Path, mode: int, purpose: Purpose, permissions: int) -> int | None:
+    flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+    while True:
+        descriptor = os.open(path, flags, permissions)
+        try:
+            if not lock_file(descriptor, path, mode, purpose):
+                os.close(descriptor)
+                return None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        # Who held it before may have removed the file.
+        if is_at(descriptor, path):
+            return descriptor
+        os.close(descriptor)
+
+
+def is_at(descriptor: int, path: Path) -> bool:
+    """Return whether an open file still has the name ``path``."""
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

@@ -11,6 +11,8 @@ from pathlib import Path
 from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.system import flock
 
+LOCK = ".lumicontainer.lock"
+
 
 def require_folder_of(output: Path, thing: str) -> None:
     """Raise ``InputError`` if the folder of a result cannot be written."""
@@ -31,13 +33,13 @@ def partial_file(output: Path) -> Iterator[Path]:
     while True:
         descriptor, name = tempfile.mkstemp(prefix=f".{output.name}.partial-", dir=output.parent)
         try:
-            _lock(descriptor, output.parent)
+            flock.lock_file(descriptor, Path(name), fcntl.LOCK_EX, flock.RESULTS)
         except HostError:
             Path(name).unlink()
             os.close(descriptor)
             raise
         # Another process may have removed it before it was locked.
-        if os.fstat(descriptor).st_nlink:
+        if flock.is_at(descriptor, Path(name)):
             break
         os.close(descriptor)
     try:
@@ -49,26 +51,23 @@ def partial_file(output: Path) -> Iterator[Path]:
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder, for results of several files that belong together."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        _lock(descriptor, folder)
+    """Hold the lock of a folder, for results of several files that belong together.
+
+    Meanwhile it has a file for that: on NFS and Lustre, a lock of a folder excludes no other node.
+    """
+    with flock.hold(folder / LOCK, flock.RESULTS):
         yield
-    finally:
-        os.close(descriptor)
-
-
-def _lock(descriptor: int, folder: Path) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-    except OSError as error:
-        raise flock.refusal(error, "results", folder, "name another --output") from error
 
 
 def remove_leftovers(output: Path) -> None:
     """Remove the partial files of killed processes."""
     for path in output.parent.iterdir():
         if path.name.startswith(f".{output.name}.partial-"):
-            with contextlib.suppress(OSError), path.open("r+b") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                path.unlink()
+            # A link may lead to a file of the user.
+            with contextlib.suppress(OSError, HostError):
+                descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+                try:
+                    if flock.lock_file(descriptor, path, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                        path.unlink()
+                finally:
+                    os.close(descriptor)

@@ -90,8 +90,9 @@ def recipe_of(folder: Path) -> str:
 @contextmanager
 def guard(root: Path) -> Iterator[None]:
     """Let no other process create or rename a folder meanwhile."""
-    with (root / ".guard").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    path = root / ".guard"
+    with path.open("a") as file:
+        flock.lock_file(file.fileno(), path, fcntl.LOCK_EX)
         yield
 
 
