@@ -34,7 +34,7 @@ from lumicontainer.inside.image.listing import PlainLayer
 from lumicontainer.system import process, units
 from lumicontainer.system.files import no_links, trust
 from lumicontainer.system.files.partial import partial_file, remove_leftovers, require_folder_of
-from lumicontainer.system.files.write import sync
+from lumicontainer.system.files.write import replace, sync
 from lumicontainer.system.os_errors import refused
 from lumicontainer.system.terminal.progress import Task
 from lumicontainer.system.waiting import completed, task_group
@@ -148,8 +148,7 @@ async def _build(builder: Builder, output: Path, *, form: str, verify: bool, mor
                 await smoke.require_checks(builder, stack, partial, every=form == "flat")
             else:
                 builder.progress.say(f"not checked: lumicontainer verify {output.name} does that")
-        partial.replace(output)
-        sync(output.parent)
+        replace(partial, output)
     return stack
 
 

@@ -12,6 +12,7 @@ from lumicontainer.core.model.files import LayerFile
 from lumicontainer.core.yaml.readers import needs_quotes
 from lumicontainer.core.yaml.validators import NAME
 from lumicontainer.errors import InputError, Problem
+from lumicontainer.system.files.write import write_new, write_whole
 
 
 def check_name(name: str, option: str = "") -> None:
@@ -48,17 +49,14 @@ def write_folder(folder: Path, files: Mapping[str, LayerFile]) -> None:
             for parent in [each for each in reversed(path.parents) if not each.exists()]:
                 parent.mkdir()
                 undo.callback(_remove_folder, parent)
-            with path.open("xb") as opened:
-                undo.callback(path.unlink)
-                opened.write(file.content)
-            if file.mode & stat.S_IXUSR:
-                path.chmod(path.stat().st_mode | stat.S_IXUSR)
+            write_new(path, file.content, executable=bool(file.mode & stat.S_IXUSR))
+            undo.callback(path.unlink)
         undo.pop_all()
     (folder / SCHEMAS).mkdir(exist_ok=True)
     for shipped in sorted((shipped_folder("recipes") / SCHEMAS).glob("*.json")):
         path = folder / SCHEMAS / shipped.name
         if not path.exists():
-            path.write_bytes(shipped.read_bytes())
+            write_whole(path, shipped.read_bytes())
 
 
 def _check_places(folder: Path, files: Sequence[Path]) -> None:

@@ -18,7 +18,7 @@ from lumicontainer.extending.wanted import Wanted
 from lumicontainer.image import squashfs
 from lumicontainer.system import process, units
 from lumicontainer.system.files.partial import held, partial_file, remove_leftovers
-from lumicontainer.system.files.write import sync, write_whole
+from lumicontainer.system.files.write import replace, sync, write_whole
 from lumicontainer.system.os_errors import refused
 from lumicontainer.system.terminal.progress import Progress
 
@@ -106,7 +106,7 @@ def make(order: Order, output: Path, progress: Progress) -> Record:
             sync(partial)
             with held(output.parent):
                 write_whole(lock_path(output), lock.encode())
-                partial.replace(output)
+                replace(partial, output)
         except OSError as error:
             raise refused(error, "cannot write the extension", str(output)) from error
     return record

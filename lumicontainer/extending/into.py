@@ -14,7 +14,7 @@ from lumicontainer.image import inspect, records, sif, squashfs
 from lumicontainer.inside.image.user_software import LAYERS
 from lumicontainer.system.files.no_links import write_tree
 from lumicontainer.system.files.partial import partial_file, remove_leftovers
-from lumicontainer.system.files.write import sync
+from lumicontainer.system.files.write import replace
 from lumicontainer.system.os_errors import refused
 from lumicontainer.system.terminal.progress import Progress
 
@@ -56,8 +56,7 @@ def make(order: Order, output: Path, progress: Progress) -> Record:
                 packed = tree.with_name("layer.sqsh")
                 squashfs.pack_as_root(layer, packed, squashfs.compression(order.image))
                 _write(order, partial, packed)
-            sync(partial)
-            partial.replace(output)
+            replace(partial, output)
         except OSError as error:
             raise refused(error, "cannot write the image", str(output)) from error
     return record

@@ -18,7 +18,7 @@ from lumicontainer.frontends.owned import MARK, OwnFile, in_the_way
 from lumicontainer.host.binds import Needs
 from lumicontainer.host.host_libraries import Mount
 from lumicontainer.image import records, sif
-from lumicontainer.system.files.write import sync
+from lumicontainer.system.files.write import replace
 
 SUFFIX = ".squashfs"
 _BLOCK = 4096
@@ -74,8 +74,7 @@ def write_squashfs(image: Path) -> None:
             copy.truncate(parts[0].size)
             copy.seek(parts[0].size)
             copy.write(mark)
-        sync(draft)
-        draft.replace(target)
+        replace(draft, target)
     finally:
         draft.unlink(missing_ok=True)
 

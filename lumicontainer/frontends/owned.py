@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lumicontainer.errors import Problem
-from lumicontainer.system.files.write import write_whole
+from lumicontainer.system.files.write import replace, write_whole
 
 MARK = "Written by lumicontainer"
 _BEGINNING = 4096
@@ -54,7 +54,7 @@ def write_files(files: Iterable[OwnFile]) -> Iterator[Path]:
         if each.link:
             draft = each.path.with_name(f".{each.path.name}.{os.getpid()}")
             draft.symlink_to(each.link)
-            draft.replace(each.path)
+            replace(draft, each.path)
         else:
             write_whole(each.path, each.content.encode(), executable=each.executable)
             yield each.path

@@ -1,8 +1,13 @@
-"""Write files so that readers and crashes never see half of one."""
+"""Write files so that readers, crashes and power cuts never leave half of one."""
 
+import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
+"""Errors of file systems that give a file one name only."""
 
 
 def write_whole(path: Path, content: bytes, *, executable: bool = False) -> None:
@@ -10,6 +15,25 @@ def write_whole(path: Path, content: bytes, *, executable: bool = False) -> None
 
     Who may read an ``executable`` file may also run it.
     """
+    with _draft(path, content, executable=executable) as draft:
+        replace(draft, path)
+
+
+def write_new(path: Path, content: bytes, *, executable: bool = False) -> None:
+    """Write a file in one step; raise ``FileExistsError`` if something has its name."""
+    with _draft(path, content, executable=executable) as draft:
+        sync(draft)
+        try:
+            os.link(draft, path)
+        except OSError as error:
+            if error.errno not in _NO_LINKS or os.path.lexists(path):
+                raise
+            draft.replace(path)
+        sync(path.parent)
+
+
+@contextmanager
+def _draft(path: Path, content: bytes, *, executable: bool) -> Iterator[Path]:
     # Other threads, and processes of other hosts, may write the same file.
     draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     try:
@@ -17,9 +41,17 @@ def write_whole(path: Path, content: bytes, *, executable: bool = False) -> None
         if executable:
             mode = draft.stat().st_mode
             draft.chmod(mode | (mode & 0o444) >> 2)
-        draft.replace(path)
+        yield draft
     finally:
         draft.unlink(missing_ok=True)
+
+
+def replace(draft: Path, path: Path) -> None:
+    """Give a complete file or link its name; both it and the name outlast a power cut."""
+    if not draft.is_symlink():
+        sync(draft)
+    draft.replace(path)
+    sync(path.parent)
 
 
 def sync(path: Path) -> None:
