@@ -109,7 +109,7 @@ def test_a_new_file_replaces_nothing(
     assert {each.name for each in tmp_path.iterdir()} == {"new", "taken"}
 
 
-USERS = ("commands", "frontends", "api", "importing", "pinning", "extending", "verify", "jobs")
+USERS = ("commands", "frontends", "api", "pinning", "extending", "verify", "jobs")
 OWN_TREES = {
     "extending/into.py": ["tree.rename(place)"],
 }
