@@ -16,7 +16,7 @@ from lumicontainer.build.cache.shared.shared import SharedCache
 from lumicontainer.build.cache.store import Cache
 from lumicontainer.build.checks import reproducibility, script_syntax
 from lumicontainer.build.checks.reproducibility import ChangedFile
-from lumicontainer.build.failures.removed import naming_removal
+from lumicontainer.build.failures.causes import naming_causes
 from lumicontainer.build.secrets import read_secrets
 from lumicontainer.build.workspace import workspace
 from lumicontainer.core.model import Recipe
@@ -142,7 +142,7 @@ def _opened(order: BuildOrder, on_progress: OnProgress | None) -> Iterator[Build
             shared=shared,
             compile_jobs=order.compile_jobs,
         )
-        with naming_removal(builder):
+        with naming_causes(builder):
             yield builder
 
 

@@ -15,9 +15,9 @@ from lumicontainer.build.cache import store as cache
 from lumicontainer.build.cache.drafts import name_of
 from lumicontainer.build.cache.shared.fetch import take
 from lumicontainer.build.cache.store import Entry
+from lumicontainer.build.failures.causes import require_files
 from lumicontainer.build.failures.debootstrap_log import followed
 from lumicontainer.build.failures.failure import leak_failure
-from lumicontainer.build.failures.removed import require_files
 from lumicontainer.build.run import Run
 from lumicontainer.build.runtimes.runtime import Base
 from lumicontainer.build.secrets import leaks

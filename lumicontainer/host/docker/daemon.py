@@ -8,6 +8,7 @@ from typing import Any
 
 from lumicontainer.errors import HostError, Problem
 
+SILENT = "the Docker daemon does not answer"
 LABEL = "org.lumicontainer.process"
 """The label of containers and images; its value identifies the process that made them."""
 _DEFAULT = "unix:///var/run/docker.sock"
@@ -43,9 +44,14 @@ def refusals() -> Iterator[None]:
         what = "the Docker daemon refused a request"
         raise HostError(Problem(what, why=error.explanation or str(error))) from error
     except (docker.errors.DockerException, requests.RequestException) as error:
-        where, why = os.environ.get("DOCKER_HOST") or _DEFAULT, str(error)
+        why = str(error)
         why, hint = next((row for row in _REFUSED if row[0] in why), (why, _HINT))
-        raise HostError(Problem("the Docker daemon does not answer", where, why, hint)) from error
+        raise HostError(Problem(SILENT, address(), why, hint)) from error
+
+
+def address() -> str:
+    """Return where the daemon is asked."""
+    return os.environ.get("DOCKER_HOST") or _DEFAULT
 
 
 def own_label() -> str:

@@ -38,14 +38,35 @@ def load_image(client: Any, spec: ImageSpec) -> str:
             if status := run(client, on_host(scratch), [*unpack, tree, archive]):
                 sys.exit(status)
             say("loading it into the daemon")
-            made = client.api.import_image_from_file(archive, changes=instructions(client, spec))
-            image = str(json.loads(made.splitlines()[-1])["status"])
-            if spec.name:  # Podman's import ignores the tag of a name.
-                client.api.tag(image, *spec.name.rsplit(":", 1))
-            return image
+            return import_image(client, archive, spec)
         finally:
             if Path(tree).exists():
                 run(client, on_host(scratch), ["rm", "-rf", "--one-file-system", tree])
+
+
+def import_image(client: Any, archive: str, spec: ImageSpec) -> str:
+    """Make an image of an archive and return its id.
+
+    Docker names it in the same request: killed between two, this program would leave an image that
+    nobody finds. Podman's import ignores the tag of a name.
+    """
+    load, changes = client.api.import_image_from_file, instructions(client, spec)
+    repository, _, tag = spec.name.partition(":")
+    if spec.name and not _is_podman(client):
+        return _id_of(load(archive, repository=repository, tag=tag or "latest", changes=changes))
+    image = _id_of(load(archive, changes=changes))
+    if spec.name:
+        client.api.tag(image, repository, tag or "latest")
+    return image
+
+
+def _id_of(printed: str) -> str:
+    return str(json.loads(printed.splitlines()[-1])["status"])
+
+
+def _is_podman(client: Any) -> bool:
+    parts = client.version().get("Components") or ()
+    return any(part["Name"] == "Podman Engine" for part in parts)
 
 
 def instructions(client: Any, spec: ImageSpec) -> list[str]:
@@ -54,9 +75,7 @@ def instructions(client: Any, spec: ImageSpec) -> list[str]:
     Podman removes the quotes around a value, and leaves the backslashes in it (the function
     ImageConfigFromChanges of containers/common).
     """
-    parts = client.version().get("Components") or ()
-    podman = any(part["Name"] == "Podman Engine" for part in parts)
-    quoted: Callable[[str], str] = '"{}"'.format if podman else docker_quote
+    quoted: Callable[[str], str] = '"{}"'.format if _is_podman(client) else docker_quote
     rows = [f"ENV {name}={quoted(value)}" for name, value in spec.variables.items()]
     rows += [f"LABEL {name}={quoted(value)}" for name, value in spec.labels.items()]
     return rows + [f"ENTRYPOINT {json.dumps(spec.entry_point)}"] * bool(spec.entry_point)

@@ -1,4 +1,4 @@
-"""Report that another program removed the files of a running build: `rm`, or what empties /tmp."""
+"""Find the cause of an error outside of the build: files that were removed, a daemon that ended."""
 
 import os
 from collections.abc import Iterator
@@ -6,19 +6,21 @@ from contextlib import contextmanager
 
 from lumicontainer.build.builder import Builder
 from lumicontainer.build.cache import store
+from lumicontainer.build.workspace import DOCKER
 from lumicontainer.errors import HostError, LumicontainerError, Problem
+from lumicontainer.host.docker import daemon
 
 _AGAIN = "repeat the command"
 
 
 @contextmanager
-def naming_removal(builder: Builder) -> Iterator[None]:
-    """Raise, in place of an error that a removal of the build's files caused, one that names it."""
+def naming_causes(builder: Builder) -> Iterator[None]:
+    """Raise, in place of an error with a cause outside of the build, one that names the cause."""
     try:
         yield
     except (OSError, LumicontainerError) as error:
-        if removal := _removal(builder):
-            raise removal from error
+        if cause := _removal(builder) or _end_of_the_daemon(builder, error):
+            raise cause from error
         raise
 
 
@@ -43,6 +45,15 @@ def _removal(builder: Builder) -> HostError | None:
         what = "the cache was removed while a build used it"
         return HostError(Problem(what, str(missing[0]), hint=_AGAIN))
     return None
+
+
+def _end_of_the_daemon(builder: Builder, error: Exception) -> HostError | None:
+    """Return the error for a Docker daemon that ended while a step used it, as its log says."""
+    said = f"error: {daemon.SILENT}"
+    if builder.runtime.name != DOCKER or said not in str(error) or isinstance(error, HostError):
+        return None
+    what, hint = "the Docker daemon ended while the build used it", f"start it, and {_AGAIN}"
+    return HostError(Problem(what, daemon.address(), hint=hint))
 
 
 def _is_whole(entry: store.Entry) -> bool:
