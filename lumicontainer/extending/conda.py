@@ -7,11 +7,10 @@ from lumicontainer.core.yaml.nodes import Mapping, Node, Scalar, Sequence
 from lumicontainer.core.yaml.parse import parse_yaml
 from lumicontainer.errors import Place, Problems
 from lumicontainer.extending.lines import PackageLine
-from lumicontainer.importing.replacements import conda_name, replacement_for, table
+from lumicontainer.packages.conda import is_below_python, pypi_name, read_package, reason_against
 
 PYTHON = "python =="
-_SPEC = re.compile(r"(?:[\w./-]+::)?([A-Za-z0-9][\w.-]*)\s*(.*)")
-_RANGE = re.compile(r"(?:[<>=!~]=?[\w.*+!]+)(?:\s*,\s*[<>=!~]=?[\w.*+!]+)*")
+_EVERYWHERE = ("pip", "setuptools", "wheel")
 _UNKNOWN = "its name in PyPI is not known, where another package may have this name"
 
 
@@ -49,29 +48,19 @@ def _of_pip(below: Sequence, problems: Problems) -> Iterator[PackageLine]:
 
 
 def _of_conda(node: Scalar, problems: Problems) -> Iterator[PackageLine]:
-    parts = _SPEC.fullmatch(node.text.strip())
-    name, spec = (parts[1].lower(), parts[2]) if parts else (node.text, "")
-    if name == "python":
-        found = re.match(r"=*([0-9]+\.[0-9]+)", spec.strip())
+    package = read_package(node.text)
+    if package is None:
+        what = f"invalid requirement {node.text!r}"
+        problems.add(what, node.place, hint="write NAME, NAME=VERSION or NAME>=VERSION")
+    elif package.name == "python":
+        found = re.match(r"==([0-9]+\.[0-9]+)", package.version)
         yield from [PackageLine(f"{PYTHON}{found[1]}", node.place)] if found else []
+    elif package.name in _EVERYWHERE or is_below_python(package):
         return
-    if name in table()["conda_everywhere"]:
-        return
-    if known := conda_name(name):
-        yield PackageLine(f"{known}{_version(spec)}", node.place)
-        return
-    why = replacement_for("conda_not_in_pypi", name).get("refuse", _UNKNOWN)
-    hint = "leave it out; name it below 'pip:' if PyPI has it by this name"
-    problems.add(f"cannot take '{name}' of conda from PyPI", node.place, why=why, hint=hint)
-
-
-def _version(spec: str) -> str:
-    """Return a version of conda as one of pip.
-
-    ``=1.2`` and ``=1.2=build`` mean 1.2.*, and ``==1.2=build`` means 1.2.
-    """
-    plain = spec.replace(" ", "") if _RANGE.fullmatch(spec) else spec.strip()
-    if found := re.fullmatch(r"=?([0-9][\w.]*)(?:\.\*)?(?:[ =][\w*]+)?", plain):
-        return f"=={found[1]}.*"
-    exact = re.fullmatch(r"(==[0-9][\w.]*)[ =][\w*]+", plain)
-    return exact[1] if exact else plain
+    elif (known := pypi_name(package)) and not reason_against(package):
+        yield PackageLine(f"{known}{package.version}", node.place)
+    else:
+        why = reason_against(package) or _UNKNOWN
+        hint = "leave it out; name it below 'pip:' if PyPI has it by this name"
+        what = f"cannot take '{package.name}' of conda from PyPI"
+        problems.add(what, node.place, why=why, hint=hint)

@@ -22,8 +22,3 @@ def replacement_for(kind: str, name: str, accelerator: str = "") -> Mapping[str,
     rows = (row for row in table()[kind] if row.get("accelerator", accelerator) == accelerator)
     found = (row for row in rows if any(fnmatchcase(name, each) for each in row["names"]))
     return next(found, {})
-
-
-def conda_name(name: str) -> str:
-    """Return the name in PyPI of a package of conda; empty where it is not known."""
-    return name if name in table()["conda_same"] else table()["conda_to_python"].get(name, "")

@@ -1,20 +1,25 @@
 """Read environments of conda, which are also cotainr's files."""
 
 import re
-from collections.abc import Mapping
 
 from lumicontainer.core.model.requirements import requirement
 from lumicontainer.core.yaml import nodes
 from lumicontainer.core.yaml.parse import parse_yaml
 from lumicontainer.errors import InputError, Problem, Problems
-from lumicontainer.importing.draft import CARRIED, Draft, FileLine, fault, imported_text
+from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, Draft, FileLine, fault, imported_text
 from lumicontainer.importing.environment import add_variable
 from lumicontainer.importing.lists.requirements import add_line, add_requirement, file_lines
-from lumicontainer.importing.replacements import conda_name, table
+from lumicontainer.packages.conda import (
+    EXPLICIT,
+    debian_name,
+    is_below_python,
+    pypi_name,
+    read_package,
+    reason_against,
+)
 from lumicontainer.system.files.recipe_folder import display
 
 _LIST = "dependencies"
-_SPEC = re.compile(r"(?:[\w./-]+::)?([A-Za-z0-9_][\w.-]*)\s*(.*)")
 
 
 def read_environment(draft: Draft, name: str) -> None:
@@ -71,27 +76,44 @@ def _of_pip(item: nodes.Node) -> list[nodes.Scalar] | None:
     return found if len(found) == len(items) else None
 
 
+def is_list(text: str) -> bool:
+    """Return whether a text is what ``conda list`` exports: URLs, or a build behind each name."""
+    lines = [line.strip() for line in text.splitlines()]
+    bare = [line for line in lines if line and not line.startswith("#")]
+    return EXPLICIT in bare or (
+        bool(bare) and all(re.fullmatch(r"[\w.-]+=[^=\s]+=[^=\s]+", line) for line in bare)
+    )
+
+
 def read_specs(draft: Draft, name: str) -> None:
-    """Add the lines of a file with a package of conda in each."""
+    """Add the lines of a file with a package of conda in each, or with the URL of one."""
     for line in file_lines(draft, name):
-        add_package(line)
+        if line.text == EXPLICIT:
+            line.note(NOT_NEEDED, "packages come from apt and pip")
+        else:
+            add_package(line)
 
 
 def add_package(line: FileLine) -> None:
     """Add a package of conda: a layer, a Python package or a Debian package."""
-    parts = _SPEC.fullmatch(line.text.strip())
-    if not parts or "://" in line.text:
+    package = read_package(line.text)
+    if package is None:
         line.refuse("expected a name with a version")
         return
-    name, version = parts[1].lower(), _version(parts[2])
+    name, version = package.name, package.version
     if line.decided("conda", name, f"{version} was asked for" if version else ""):
         return
-    debian: Mapping[str, str] = table()["conda_to_apt"]
-    if apt := debian.get(name):
-        line.draft.apt.setdefault(apt)
-        line.note(CARRIED, f"as the Debian package {apt}")
-    elif not line.decided("conda_other", name):
-        _add_python(line, f"{conda_name(name) or name}{version}")
+    if is_below_python(package):
+        line.note(NOT_NEEDED, "the base and the wheels have it")
+    elif debian := debian_name(package):
+        line.draft.apt.setdefault(debian)
+        line.note(CARRIED, f"as the Debian package {debian}")
+    elif why := reason_against(package):
+        line.refuse(why)
+    elif python := pypi_name(package):
+        _add_python(line, f"{python}{version}")
+    else:
+        line.decided("conda_other", name)
 
 
 def _add_python(line: FileLine, wanted: str) -> None:
@@ -102,18 +124,3 @@ def _add_python(line: FileLine, wanted: str) -> None:
     rows = line.draft.lines
     if rows[-1].outcome == CARRIED:
         rows[-1] = rows[-1]._replace(note=f"as the Python package {wanted}")
-
-
-def _version(text: str) -> str:
-    """Return the versions that pip accepts for what conda was asked."""
-    bare = text.strip().partition(" ")[0] if not text.strip().startswith(("<", ">", "!")) else text
-    bare = bare.replace(" ", "")
-    if not bare or bare == "*":
-        return ""
-    if bare.startswith(("<", ">", "!")):
-        return bare
-    number = bare.lstrip("=").partition("=")[0]
-    if number.endswith("*"):
-        return f"=={number.rstrip('.*')}.*"
-    exact = bare.startswith("==") or number.count(".") >= 2 or "=" in bare.lstrip("=")
-    return f"=={number}" if exact else f"=={number}.*"

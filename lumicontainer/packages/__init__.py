@@ -1,0 +1,1 @@
+"""Read the lists of packages that other tools write, each format once."""

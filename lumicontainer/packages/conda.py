@@ -1,0 +1,97 @@
+"""Read packages of conda: their names, the versions that are meant, and what pip calls them.
+
+``name=1.2`` means 1.2.*, ``name==1.2`` and ``name=1.2=build`` mean 1.2, and so does ``name 1.2``
+(conda/models/match_spec.py).
+"""
+
+import functools
+import re
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+import yaml
+
+_SPEC = re.compile(r"(?:[\w./-]+::)?([A-Za-z0-9_][\w.-]*)\s*([^\[\]]*)")
+_RANGE = re.compile(r"(?:[<>!~]=?|==)[\w.*+!]+(?:\s*,\s*(?:[<>!~]=?|==)[\w.*+!]+)*")
+_FILE = re.compile(r"(.+)-([^-]+)-([^-]+)\.(?:conda|tar\.bz2)")
+_NUMBER = r"[0-9][\w.!+]*?"
+EXPLICIT = "@EXPLICIT"
+"""The line of a file above URLs of packages."""
+
+
+class CondaPackage(NamedTuple):
+    """Hold a package of conda."""
+
+    name: str
+    version: str = ""
+    """The versions that are meant, as pip writes them; empty for any."""
+    build: str = ""
+
+    def is_python(self) -> bool:
+        """Return whether its build says that it is a package of Python."""
+        return bool(re.match(r"py[\dh_]", self.build))
+
+
+def read_package(text: str) -> CondaPackage | None:
+    """Return the package that a word or a line of conda names; None if it cannot be read."""
+    bare = text.strip()
+    if "://" in bare:
+        found = _FILE.fullmatch(PurePosixPath(bare.partition("#")[0]).name)
+        return CondaPackage(found[1].lower(), f"=={found[2]}", found[3]) if found else None
+    parts = _SPEC.fullmatch(bare)
+    if not parts:
+        return None
+    meant = _meant(parts[2].strip())
+    return None if meant is None else CondaPackage(parts[1].lower(), *meant)
+
+
+def _meant(text: str) -> tuple[str, str] | None:
+    """Return the versions of pip that conda means, and the build; None if pip has no such form."""
+    if text in ("", "*", "=*"):
+        return "", ""
+    if _RANGE.fullmatch(text):
+        return text.replace(" ", ""), ""
+    found = re.fullmatch(
+        rf"(?P<equals>=*)\s*(?P<number>{_NUMBER}|\*)(?P<any>\.?\*)?(?:[ =]+(?P<build>\S+))?", text
+    )
+    if not found:
+        return None
+    build = found["build"] or ""
+    if found["number"] == "*":
+        return "", build
+    is_open = bool(found["any"]) or (found["equals"] == "=" and not build)
+    return f"=={found['number']}{'.*' if is_open else ''}", build
+
+
+@functools.cache
+def _table() -> Mapping[str, Any]:
+    text = Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
+    rows: Mapping[str, Any] = yaml.safe_load(text)
+    return rows
+
+
+def pypi_name(package: CondaPackage) -> str:
+    """Return what PyPI calls a package; empty if that is not known."""
+    table = _table()
+    if other := table["to_python"].get(package.name):
+        return str(other)
+    plain = package.name.replace("_", "-")
+    return plain if plain in table["same"] or package.is_python() else ""
+
+
+def debian_name(package: CondaPackage) -> str:
+    """Return what Debian calls a package; empty if that is not known."""
+    return str(_table()["to_debian"].get(package.name, ""))
+
+
+def is_below_python(package: CondaPackage) -> bool:
+    """Return whether each image has what a package is: libraries of the base, and pip."""
+    return any(fnmatchcase(package.name, each) for each in _table()["below_python"])
+
+
+def reason_against(package: CondaPackage) -> str:
+    """Return why PyPI does not have what a package is; empty if it may have it."""
+    rows = (row for row in _table()["not_in_pypi"] if package.name in row["names"])
+    return next((str(row["refuse"]) for row in rows), "")
