@@ -10,30 +10,52 @@ from lumicontainer.importing.context import find_context
 from lumicontainer.importing.definition import read_definition
 from lumicontainer.importing.dockerfile import read_dockerfile
 from lumicontainer.importing.draft import Draft
-from lumicontainer.importing.lists.conda import read_environment
+from lumicontainer.importing.lists.conda import is_list, read_environment, read_specs
+from lumicontainer.importing.lists.project import read_lock, read_project
 from lumicontainer.importing.lists.requirements import read_requirements
-from lumicontainer.system.files.recipe_folder import read_text
+from lumicontainer.system.files.recipe_folder import read_bytes, read_text
+
+
+def _read_list(draft: Draft, name: str) -> None:
+    """Add the lines of a list of pip or of conda."""
+    if is_list(read_bytes(draft.folder, name).decode(errors="replace")):
+        read_specs(draft, name)
+    else:
+        read_requirements(draft, name)
+
 
 _READERS: Mapping[str, Callable[[Draft, str], None]] = {
     r"(dockerfile|containerfile)([._-].*)?|.*\.(dockerfile|containerfile)": read_dockerfile,
     r"singularity([._-].*)?|.*\.(def|sdef)": read_definition,
     r".*\.ya?ml": read_environment,
-    r".*\.(txt|in|pip)": read_requirements,
+    r"pyproject\.toml": read_project,
+    r"(uv|.*\.uv)\.lock": read_lock,
+    r".*\.(txt|in|pip|lst|list)": _read_list,
 }
 """By the names of files: what adds the lines of one to a draft."""
+_INSTEAD: Mapping[str, str] = {
+    r"(poetry|pdm|pixi)\.lock|pixi\.toml|pipfile(\.lock)?|conda-lock\.ya?ml": (
+        "let the tool that wrote it export requirements.txt or environment.yml"
+    ),
+    r"setup\.(py|cfg)": "write what it requires to a requirements.txt: no code of it is run",
+    r"(docker-)?compose\.ya?ml": "name the Dockerfile that it builds",
+}
+"""By the names of files that are not read: what to do instead."""
 _PLAIN_NAMES = re.compile(
-    r"(dockerfile|containerfile|singularity|requirements?|environment|env)[._-]?"
+    r"(dockerfile|containerfile|singularity|requirements?|environment|env|pyproject|uv)[._-]?"
 )
 
 
 def reader_of(file: Path) -> Callable[[Draft, str], None]:
     """Return what reads a file, by its name; raise ``InputError`` if that is not known."""
-    for pattern, reader in _READERS.items():
-        if re.fullmatch(pattern, file.name.lower()):
-            return reader
-    what = f"unknown kind of file '{file}'"
-    hint = "rename it to Dockerfile, NAME.def, requirements.txt or environment.yml"
-    raise InputError(Problem(what, hint=hint))
+    name = file.name.lower()
+    instead = next((hint for form, hint in _INSTEAD.items() if re.fullmatch(form, name)), "")
+    found = (reader for form, reader in _READERS.items() if re.fullmatch(form, name))
+    reader = None if instead else next(found, None)
+    if reader:
+        return reader
+    hint = instead or "rename it to Dockerfile, NAME.def, requirements.txt or environment.yml"
+    raise InputError(Problem(f"unknown kind of file '{file}'", hint=hint))
 
 
 _COPIED: Mapping[Callable[[Draft, str], None], Callable[[str], list[str]]] = {
@@ -62,7 +84,11 @@ def context_for(file: Path, named: Path | None) -> Path:
 
 def name_for(file: Path) -> str:
     """Return a name for the recipe: the file's own, else that of its folder."""
-    stem = re.sub(r"\.(def|sdef|ya?ml|txt|in|pip|dockerfile|containerfile)$", "", file.name.lower())
+    stem = re.sub(
+        r"\.(def|sdef|ya?ml|txt|in|pip|lst|list|toml|lock|dockerfile|containerfile)$",
+        "",
+        file.name.lower(),
+    )
     own = re.sub(r"[^a-z0-9.+-]+", "-", _PLAIN_NAMES.sub("", stem)).strip("-.+")
     folder = re.sub(r"[^a-z0-9.+-]+", "-", file.resolve().parent.name.lower()).strip("-.+")
     return own or folder or "imported"

@@ -11,10 +11,12 @@ from lumicontainer.importing.draft import MAX_PATH, NOT_CARRIED, NOT_NEEDED, Fil
 from lumicontainer.importing.replacements import replacement_for
 
 _SYSTEM = re.compile(
-    r"/(?:opt|usr(?:/local)?|tmp|var(?:/tmp)?|etc|root|home|mnt|data|workspace|app|code|src)?"
+    r"/(?:opt|usr(?:/local)?|tmp|var(?:/tmp)?|etc|root|home|mnt)?"
     r"(?:/(?:bin|sbin|lib|lib64|include|share|src|etc|cache|profile\.d))?(?:/[^/]+-linux-gnu)?"
 )
-"""Folders that hold more than one line puts there."""
+"""Folders of each image."""
+_COMMON = re.compile(r"/(?:data|workspace|app|code|src)")
+"""Folders that several lines of a file fill."""
 _ADDRESS = re.compile(r"(?<!\w)\w++://\S+")
 _WORD = re.compile(r"[\w.+/~@%{}$*?-]+")
 UNKNOWN = "/\0unknown"
@@ -48,11 +50,6 @@ def whole_path(path: str, folder: str) -> str:
     return f"/{found.lstrip('/')}"
 
 
-def is_shared(path: str) -> bool:
-    """Return whether a folder holds more than one line of a file puts there."""
-    return bool(_SYSTEM.fullmatch(path))
-
-
 class Losses:
     """Hold what lines would have made that were not carried over."""
 
@@ -62,11 +59,16 @@ class Losses:
         self._variables: dict[str, Lost] = {}
 
     def lose(self, path: str, folder: str, outcome: str = NOT_CARRIED, layer: str = "") -> None:
-        """Add a file or a folder, by its whole name."""
+        """Add a file or a folder that is not there, by its whole name."""
         whole = whole_path(path, folder)
-        if path and not is_shared(whole):
+        if path and not _SYSTEM.fullmatch(whole):
             name = PurePosixPath(whole).name
             self._paths[whole] = self._names[name] = Lost(name, outcome, layer=layer)
+
+    def lose_product(self, path: str, folder: str, lost: Lost) -> None:
+        """Add what a command that is not carried over writes, unless others write there, too."""
+        if not _COMMON.fullmatch(whole_path(path, folder)):
+            self.lose(path, folder, lost.outcome, lost.layer)
 
     def lose_variable(self, name: str, outcome: str = NOT_CARRIED) -> None:
         """Add a variable of the shell."""

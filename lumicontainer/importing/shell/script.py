@@ -139,9 +139,9 @@ class ShellReader:
         script = part.command.script() if part.command and not lost else None
         if script is not None and (lines := self._read_inner(line, script, scope)) is not None:
             return lines
-        if lost:
+        if lost and not self._is_decided(part, scope):
             lost.note(line, "runs in")
-        elif self._is_kept(part, scope):
+        elif not lost and self._is_kept(part, scope):
             self._restore_products(part, scope)
             return [shell.text]
         lost = lost or self._find_lost(part, scope)
@@ -158,7 +158,7 @@ class ShellReader:
 
     def _lose_products(self, part: _Part, scope: _Scope, lost: Lost) -> None:
         for path in products.products(part.plain, part.command):
-            self.losses.lose(path, scope.folder, lost.outcome, lost.layer)
+            self.losses.lose_product(path, scope.folder, lost)
         for name in products.variables(part.line.text):
             scope.values.pop(name, None)
             self.losses.lose_variable(name, lost.outcome)
@@ -204,20 +204,24 @@ class ShellReader:
 
     def _is_kept(self, part: _Part, scope: _Scope) -> bool:
         """Add what becomes of a command; return whether it is a line of the script."""
-        line, command, rows = part.line, part.command, self.draft.lines
-        before = len(rows)
-        if setting := _SETTING.fullmatch(line.text.strip()):
-            add_variable(line, setting[2], setting[3], self.losses)
-        elif command is None:
+        if setting := _SETTING.fullmatch(part.line.text.strip()):
+            add_variable(part.line, setting[2], setting[3], self.losses)
+            return False
+        if part.command is None:
             return self._is_text_kept(part, scope)
-        elif read_installer(line, command, self._places(scope)) or not (
-            command.words or command.assigned
-        ):
-            if len(rows) == before:
+        return not self._is_decided(part, scope) and self._is_other_kept(part, scope)
+
+    def _is_decided(self, part: _Part, scope: _Scope) -> bool:
+        """Add what becomes of a command that does the same in each folder; False if it is none."""
+        line, command, before = part.line, part.command, len(self.draft.lines)
+        if command is None:
+            return False
+        is_empty = not command.words and not command.assigned
+        if read_installer(line, command, self._places(scope)) or is_empty:
+            if len(self.draft.lines) == before:
                 line.note(NOT_NEEDED, "nothing is left to do")
-        elif not any(line.decided("commands", each) for each in spellings(command)):
-            return self._is_other_kept(part, scope)
-        return False
+            return True
+        return any(line.decided("commands", each) for each in spellings(command))
 
     def _is_text_kept(self, part: _Part, scope: _Scope) -> bool:
         """Add what becomes of a command whose words are not known, or which is several."""

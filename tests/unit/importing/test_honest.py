@@ -1,0 +1,331 @@
+"""Nothing is carried that is not understood, and what is not carried is named."""
+
+import string
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lumicontainer.errors import InputError
+from lumicontainer.importing.draft import Draft, Goal
+from lumicontainer.importing.read import context_for, reader_of
+
+from .conftest import Import, notes, rows
+
+PACKAGES = ("einops", "polars", "rich", "tqdm", "wandb", "datasets")
+FILES = ("install.sh", "notes.md", "train")
+SUFFIXES = ("txt", "in", "toml", "lock", "whl")
+word = st.text(string.ascii_lowercase, min_size=1, max_size=8)
+FLAGS = ("-q", "--upgrade", "--no-cache-dir", "--user", "-U", "--no-deps")
+VALUES = ("--timeout", "-c", "--constraint", "--target", "-t", "-i", "--index-url", "--root")
+TOOLS = ("pip install", "pip3 --no-cache-dir install", "sudo -H python3 -m pip install", "uv add")
+
+
+@st.composite
+def arguments(draw: st.DrawFn) -> tuple[list[str], set[str], bool]:
+    """Draw the words of an installation, its packages, and whether an option is unknown."""
+    words: list[str] = []
+    wanted: set[str] = set()
+    is_unknown = False
+    for kind in draw(st.lists(st.sampled_from("pfvuxs"), max_size=8)):
+        if kind == "p":
+            name = draw(st.sampled_from(PACKAGES))
+            wanted.add(name)
+            words.append(name)
+        elif kind == "f":
+            words.append(draw(st.sampled_from(("-q", "--upgrade", "-U"))))
+        elif kind == "v":
+            option = draw(st.sampled_from(("-c", "--target", "-i", "--index-url", "--prefix")))
+            equals = option.startswith("--") and draw(st.booleans())
+            value = draw(word)
+            words += [f"{option}={value}"] if equals else [option, value]
+        elif kind == "u":
+            is_unknown = True
+            words += [f"--x{draw(word)}-option", draw(word)]
+        elif kind == "s":
+            words.append(f"{draw(word)}.{draw(st.sampled_from(SUFFIXES))}")
+        else:
+            words.append(draw(st.sampled_from(FILES)))
+    return words, wanted, is_unknown
+
+
+@given(st.sampled_from(TOOLS), arguments())
+def test_only_names_of_packages_are_carried(
+    tmp_path_factory: pytest.TempPathFactory, tool: str, drawn: tuple[list[str], set[str], bool]
+) -> None:
+    words, wanted, is_unknown = drawn
+    folder = tmp_path_factory.getbasetemp() / "context"
+    folder.mkdir(exist_ok=True)
+    for name in FILES:
+        (folder / name).write_text("echo\n")
+    (folder / "Dockerfile").write_text(f"FROM debian\nRUN {tool} {' '.join(words)}\n")
+    draft = Draft(folder, Goal("cpu", "debian bookworm", "3.11"), "mine")
+    reader_of(Path("Dockerfile"))(draft, "Dockerfile")
+    assert {*draft.python} == (set() if is_unknown else wanted)
+    assert bool(draft.missing()) >= is_unknown
+    assert not draft.script
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pip --no-cache-dir install polars",
+        "/opt/conda/bin/pip3 install polars",
+        "sudo -H -u root /usr/bin/python3.10 -I -m pip install polars",
+        "env A=b nice -n 5 pip install polars || true",
+        "A=b B='c d' time -p pip install polars >/dev/null 2>&1",
+        "timeout 600 pip install -q polars | tee /tmp/log",
+        "yes | pip install polars",
+        "bash -lc 'pip install polars'",
+        'sh -c "pip install polars && pip cache purge"',
+        "conda run -n base --no-capture-output pip install polars",
+        "uv --quiet pip install --system polars",
+        "uv add polars",
+        "micromamba run -n base uv pip install polars",
+        "conda install -y -q -c conda-forge polars",
+        "pip install $EXTRA polars",
+    ],
+)
+def test_a_command_is_known_in_each_of_its_forms(dockerfile: Import, command: str) -> None:
+    draft = dockerfile(f"ARG EXTRA\nRUN {command}")
+    assert ([*draft.python], draft.script, draft.missing()) == (["polars"], [], [])
+
+
+@pytest.mark.parametrize(
+    ("words", "package"),
+    [("accelerate>=0.20.3", "accelerate>=0.20.3"), ("numpy>=1.26,<3 >log", "numpy<3,>=1.26")],
+)
+def test_a_version_without_quotes_is_no_redirection(
+    dockerfile: Import, words: str, package: str
+) -> None:
+    assert [*dockerfile(f"RUN pip install {words}").python] == [package]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "uv pip install --requirements none.txt --frob dev",
+        "pip install --frob=1 polars",
+        "apt-get install --frob jq",
+        "conda install -y --frob x polars",
+        "uv add --frob polars",
+    ],
+)
+def test_after_an_unknown_option_nothing_of_the_line_is_carried(
+    dockerfile: Import, command: str
+) -> None:
+    draft = dockerfile(f"RUN {command}")
+    assert (draft.python, draft.apt) == ({}, {})
+    assert [each.missing for each in draft.missing()] == [command]
+
+
+def test_an_option_and_a_group_are_no_packages(dockerfile: Import) -> None:
+    draft = dockerfile(
+        "COPY requirements.txt /tmp/\n"
+        "RUN uv pip install --requirements /tmp/requirements.txt --group dev",
+        **{"requirements.txt": "polars\n"},
+    )
+    assert [*draft.python] == ["polars"]
+    assert [each.missing for each in draft.missing()] == ["--group dev"]
+
+
+def test_a_file_is_tracked_by_its_whole_name(dockerfile: Import) -> None:
+    draft = dockerfile(
+        "RUN curl -fsSL -o '/tmp/the install.sh' https://a.example/install.sh && \\\n"
+        "  bash '/tmp/the install.sh' && install -d /opt/a && echo install >/opt/b\n"
+        "RUN wget -q https://a.example/tool-1.2.tar.gz && touch tool-1.2 tool",
+    )
+    assert [(outcome, text) for _, outcome, text in rows(draft)] == [
+        ("not carried", "curl -fsSL -o '/tmp/the install.sh' https://a.example/install.sh"),
+        ("not carried", "bash '/tmp/the install.sh'"),
+        ("carried", "install -d /opt/a"),
+        ("carried", "echo install >/opt/b"),
+        ("not carried", "wget -q https://a.example/tool-1.2.tar.gz"),
+        ("carried", "touch tool-1.2 tool"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        "RUN tar xf /src/t.tgz -C /opt && /opt/t/configure",
+        "RUN cd /src && tar xzf t.tgz && cd t && make install",
+        "COPY none /src/lib\nWORKDIR /src/lib\nRUN make",
+        "RUN /opt/out/bin/program --version",
+        "RUN cp /opt/out/bin/program /usr/local/bin/ && program",
+        "RUN VERSION=$(cat /opt/out/v) && echo $VERSION >/opt/v",
+        "ENV OUT_DIR=/opt/out",
+        "COPY --from=0 /x /opt/x\nRUN sort /opt/x/y",
+        "COPY none.sh /opt/bin/\nRUN /opt/bin/none.sh",
+    ],
+)
+def test_a_line_that_needs_what_is_not_carried_is_not_carried(
+    dockerfile: Import, later: str
+) -> None:
+    draft = dockerfile(
+        "RUN curl -o /src/t.tgz https://a.example/t.tgz && "
+        f"mkdir /src/out && /src/t.tgz --prefix=/opt/out >/src/out/log\n{later}"
+    )
+    outcomes = [outcome for line, outcome, text in rows(draft) if line > 2 and text != "cd /src"]
+    assert set(outcomes) == {"not carried"}
+    assert draft.environment == {}
+
+
+def test_a_download_that_a_layer_replaces_is_not_needed_by_what_builds_it(
+    dockerfile: Import,
+) -> None:
+    draft = dockerfile(
+        "RUN git clone https://github.com/ROCm/aws-ofi-rccl && cd aws-ofi-rccl && "
+        "./configure --prefix=/opt/plugin && make install && cd .. && rm -rf aws-ofi-rccl\n"
+        "RUN wget https://a.example/libfabric-1.15.2.tar.gz && tar xf libfabric-1.15.2.tar.gz && "
+        "cd libfabric-1.15.2 && make install\n"
+        "ENV LD_LIBRARY_PATH=/opt/plugin/lib:$LD_LIBRARY_PATH"
+    )
+    assert draft.layers == {"rccl-plugin", "libfabric"}
+    assert {outcome for _, outcome, _ in rows(draft)} == {"replaced", "not needed", "carried"}
+    assert (draft.missing(), draft.script, draft.environment) == ([], [], {})
+
+
+def test_a_stage_of_rocm_is_the_layer(imported: Import) -> None:
+    draft = imported(
+        "Dockerfile",
+        "FROM rocm/dev-ubuntu-22.04 AS gpu\n"
+        "RUN git clone https://github.com/aws/aws-ofi-nccl /src && cd /src && "
+        "./configure --prefix=/opt/net && make install\n"
+        "RUN make -C /opt/own\n"
+        "FROM ubuntu:22.04\n"
+        "COPY --from=gpu /opt/rocm /opt/rocm\n"
+        "COPY --from=gpu /opt/net /opt/net\n"
+        "COPY --from=0 /opt/own /opt/own\n"
+        "ENV PATH=/opt/rocm/bin:$PATH\n",
+    )
+    assert {"rocm", "rccl-plugin"} <= draft.layers
+    assert [each.missing for each in draft.missing()] == ["/opt/own of 0"]
+    assert draft.path == ["/opt/rocm/bin"]
+
+
+def test_packages_are_installed_wherever_the_command_runs(dockerfile: Import) -> None:
+    draft = dockerfile(
+        "RUN git clone https://a.example/b/tool /app\nWORKDIR /app\n"
+        "RUN apt-get update && pip install polars -r requirements.txt && make && pip install -e .",
+    )
+    assert [*draft.python] == ["polars"]
+    assert [each.missing for each in draft.missing()] == ["https://a.example/b/tool"]
+
+
+def test_what_lumi_and_apptainer_set_is_known(imported: Import) -> None:
+    draft = imported(
+        "a.def",
+        "Bootstrap: localimage\n"
+        "From: /appl/local/containers/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n"
+        "%post\n"
+        "    . /.singularity.d/env/10-docker2singularity.sh\n"
+        "    $WITH_CONDA; pip install polars\n"
+        "    bash -c '$WITH_CONDA; pip install rich'\n"
+        "    echo 'export A=b' >>$SINGULARITY_ENVIRONMENT\n"
+        "    echo $NOT_SET >/opt/a\n",
+    )
+    assert draft.layers == {"pytorch"}
+    assert [*draft.python] == ["polars", "rich"]
+    assert (draft.environment, draft.missing()) == ({"A": "b"}, [])
+
+
+def test_a_mount_of_the_context_is_read_and_does_not_stay(dockerfile: Import) -> None:
+    draft = dockerfile(
+        "RUN --mount=type=bind,source=requirements.txt,target=/tmp/requirements.txt \\\n"
+        "  --mount=type=cache,target=/root/.cache \\\n"
+        "  pip install -r /tmp/requirements.txt\n"
+        "RUN --mount=type=bind,target=/src make -C /src",
+        **{"requirements.txt": "polars\n"},
+    )
+    assert [*draft.python] == ["polars"]
+    assert [(outcome, text) for line, outcome, text in rows(draft) if line > 4] == [
+        ("not carried", "make -C /src")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("start", "missing"),
+    [
+        ('CMD ["/opt/tool/bin/serve"]', "/opt/tool/bin/serve, which the file starts"),
+        ("ENTRYPOINT vllm serve", "vllm, which the file starts"),
+        ('CMD ["python3", "/opt/tool/train.py"]', "/opt/tool/train.py, which the file starts"),
+    ],
+)
+def test_a_program_that_is_not_there_is_missing(
+    dockerfile: Import, start: str, missing: str
+) -> None:
+    draft = dockerfile(f"RUN git clone https://a.example/b/tool /opt/tool\n{start}")
+    assert [each.missing for each in draft.missing()] == ["https://a.example/b/tool", missing]
+
+
+@pytest.mark.parametrize(
+    ("image", "missing"),
+    [
+        ("vllm/vllm-openai:latest", "vLLM"),
+        ("nvcr.io/nvidia/nemo:24.07", "NeMo"),
+        ("example.org/own/image:1", "what the base image example.org/own/image:1 has"),
+        ("$BASE", "what the base image $BASE has"),
+    ],
+)
+def test_a_framework_of_a_base_image_is_missing(imported: Import, image: str, missing: str) -> None:
+    draft = imported("Dockerfile", f"FROM {image}\n")
+    assert [each.missing for each in draft.missing()] == [missing]
+
+
+def test_lines_run_where_a_variable_may_be_unset(dockerfile: Import) -> None:
+    draft = dockerfile("ARG TOKEN\nRUN if [ -n $TOKEN ]; then id; fi")
+    assert (draft.parameters, draft.missing()) == ({"TOKEN": ""}, [])
+
+
+LAYOUT = ("docker/Dockerfile", "requirements/base.txt", "src/main.py", ".git/HEAD")
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Return a repository with a Dockerfile in a folder of its own."""
+    for name in LAYOUT:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "text", ["COPY requirements/base.txt /tmp/", "COPY . /app", 'ADD ["src", "/app"]']
+)
+def test_the_context_is_the_folder_that_has_what_is_copied(repository: Path, text: str) -> None:
+    file = repository / "docker/Dockerfile"
+    file.write_text(f"FROM debian\n{text}\n")
+    assert context_for(file, None) == repository
+    (repository / "docker/requirements").mkdir()
+    (repository / "docker/requirements/base.txt").touch()
+    (repository / "docker/src").mkdir()
+    assert context_for(file, None) == file.parent
+    assert context_for(file, repository) == repository
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "environment.yml"])
+def test_a_list_of_packages_has_no_context(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="this kind of file copies no files"):
+        context_for(tmp_path / name, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("ignored", "files"),
+    [
+        ("data\n", {"a.py", "log/b.log"}),
+        ("**/*.log\n# note\n", {"a.py", "data/big.bin"}),
+        ("*\n!a.py\n!log/b*\n", {"a.py", "log/b.log"}),
+    ],
+)
+def test_what_docker_leaves_out_is_not_copied(
+    dockerfile: Import, tmp_path: Path, ignored: str, files: set[str]
+) -> None:
+    for name in ("a.py", "data/big.bin", "log/b.log", ".git/config"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    draft = dockerfile("COPY . /app", **{".dockerignore": ignored})
+    found = {each.removeprefix("files/") for each in draft.files}
+    assert found - {"Dockerfile", ".dockerignore"} == files
+    assert notes(draft) == []
