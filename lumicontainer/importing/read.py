@@ -11,7 +11,7 @@ from lumicontainer.importing.definition import read_definition
 from lumicontainer.importing.dockerfile import read_dockerfile
 from lumicontainer.importing.draft import Draft
 from lumicontainer.importing.lists.conda import is_list, read_environment, read_specs
-from lumicontainer.importing.lists.project import read_lock, read_project
+from lumicontainer.importing.lists.project import read_project, read_uv_lock
 from lumicontainer.importing.lists.requirements import read_requirements
 from lumicontainer.system.files.recipe_folder import read_bytes, read_text
 
@@ -29,7 +29,7 @@ _READERS: Mapping[str, Callable[[Draft, str], None]] = {
     r"singularity([._-].*)?|.*\.(def|sdef)": read_definition,
     r".*\.ya?ml": read_environment,
     r"pyproject\.toml": read_project,
-    r"(uv|.*\.uv)\.lock": read_lock,
+    r"(uv|.*\.uv)\.lock": read_uv_lock,
     r".*\.(txt|in|pip|lst|list)": _read_list,
 }
 """By the names of files: what adds the lines of one to a draft."""

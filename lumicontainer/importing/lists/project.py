@@ -64,7 +64,7 @@ def _read(draft: Draft, name: str) -> tuple[str, Mapping[str, Any]]:
         raise InputError(Problem("this is not TOML", place, str(error), hint)) from error
 
 
-def read_lock(draft: Draft, name: str) -> None:
+def read_uv_lock(draft: Draft, name: str) -> None:
     """Add the packages that a lock of uv has for the project, without its extras and groups.
 
     Raises ``InputError`` if the file is no lock of uv.

@@ -104,7 +104,7 @@ def _read_file(line: FileLine, path: str, places: Places) -> None:
         lost.note(line)
         return
     suffix = PurePosixPath(path).suffix
-    read = {".toml": project.read_project, ".lock": project.read_lock}.get(suffix)
+    read = {".toml": project.read_project, ".lock": project.read_uv_lock}.get(suffix)
     requirements.read_named(line, name, read or requirements.read_requirements)
 
 
@@ -128,7 +128,7 @@ def _sync(line: FileLine, options: Options, places: Places) -> None:
     if chosen := [name for name, _ in options.given if name in groups]:
         line.refuse(f"the option '{chosen[0]}' chooses a part of the project: {_PROJECT}")
         return
-    for name, read in (("uv.lock", project.read_lock), ("pyproject.toml", project.read_project)):
+    for name, read in (("uv.lock", project.read_uv_lock), ("pyproject.toml", project.read_project)):
         if places.name_of(name):
             requirements.read_named(line, places.name_of(name), read)
             return
