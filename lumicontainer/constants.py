@@ -8,6 +8,11 @@ STAGE = f"{HOME}/.stage"
 WHEELS = f"{HOME}/.wheels"
 """Where a plain build keeps the wheels between compiling and installing; removed again."""
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+STEM = r"\w[\w.+-]*"
+"""What recipes, profiles and platforms may be called, which is what their files are called: the
+name stands in comments of documents, in paths and in lines for the shell."""
+OPEN_PATH = r"\$\{([A-Z_]+):-(/[A-Za-z0-9._/+*-]*)\}(/[A-Za-z0-9._/+-]*)"
+"""A library of the host, in a folder that a variable names."""
 MANIFEST = "sha256sums"
 """What every file below HOME is, in the form of sha256sum."""
 PROGRAMS = ("lumi-entry", "lumi-verify")

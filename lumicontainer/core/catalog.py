@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from lumicontainer.constants import STEM
 from lumicontainer.core import model
 from lumicontainer.core.apptainer_syntax import fits_a_line
 from lumicontainer.core.model.check import FOLDER, IMAGE
@@ -14,7 +15,6 @@ from lumicontainer.core.resolve.decisions import Materials
 from lumicontainer.core.rules.rules import Rule, Vocabulary, read_rules
 from lumicontainer.core.schema import check, loading
 from lumicontainer.core.schema import platform as platforms
-from lumicontainer.core.yaml.validators import STEM
 from lumicontainer.errors import InputError, Place, Problem, Problems, did_you_mean
 from lumicontainer.system.files.recipe_folder import display, files_below, link, read_text
 

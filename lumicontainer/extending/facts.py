@@ -14,7 +14,7 @@ from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.image import records, sif_format
-from lumicontainer.image.records import TEXT
+from lumicontainer.image.records import DIGEST, LINE, PACKAGE, VERSION, Table
 from lumicontainer.system import budget, process
 from lumicontainer.system.files.regular import file_state
 from lumicontainer.system.files.trust import make_private_folders
@@ -29,11 +29,11 @@ _MOST = 64 << 20
 _KEPT = 50
 """The most images whose facts are remembered, with 50 KB each."""
 FACTS: records.Schema = {
-    "python": TEXT,
-    "libraries": [TEXT],
-    "packages": {
-        "*": {"version": TEXT, "requires": [TEXT], "modules": [TEXT], "protected": TEXT},
-    },
+    "python": VERSION,
+    "libraries": [LINE],
+    "packages": Table(
+        PACKAGE, {"version": VERSION, "requires": [LINE], "modules": [LINE], "protected": DIGEST}
+    ),
 }
 
 

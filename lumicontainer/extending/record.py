@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.image import records
-from lumicontainer.image.records import TEXT
+from lumicontainer.image.records import DIGEST, LINE, PACKAGE, TEXT, VERSION, Table
 from lumicontainer.system import budget, process
 
 NAME = "lumicontainer.json"
@@ -16,11 +16,12 @@ _LIMITS = budget.QUESTION._replace(most=1 << 20)
 FORM = 1
 """Counts the ways in which extensions were made: another way makes other keys."""
 _SCHEMA: records.Schema = {
-    **dict.fromkeys(("key", "image", "identity", "command"), TEXT),
-    "packages": {"*": TEXT},
-    "code": [TEXT],
-    "protected?": {"*": TEXT},
-    "lock?": TEXT,
+    **dict.fromkeys(("key", "identity"), DIGEST),
+    **dict.fromkeys(("image", "command"), TEXT),
+    "packages": Table(PACKAGE, VERSION),
+    "code": [LINE],
+    "protected?": Table(PACKAGE, DIGEST),
+    "lock?": DIGEST,
 }
 
 

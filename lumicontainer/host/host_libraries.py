@@ -19,8 +19,8 @@ from pathlib import Path, PurePosixPath
 from posixpath import basename
 from typing import NamedTuple
 
+from lumicontainer.constants import OPEN_PATH
 from lumicontainer.core.model import Bind
-from lumicontainer.core.yaml import validators
 from lumicontainer.errors import Problem
 from lumicontainer.inside.elf.loader import Library, Tree
 from lumicontainer.inside.elf.reader import Version, opened
@@ -71,7 +71,7 @@ def located(wanted: Bind, host: Tree, env: Mapping[str, str]) -> Bind:
 
     A path such as ``${HOME_OF_X:-/opt/x/*}/lib/libx.so`` leaves that open.
     """
-    parts = re.fullmatch(validators.OPEN_PATH, wanted.path)
+    parts = re.fullmatch(OPEN_PATH, wanted.path)
     if parts is None:
         return wanted
     variable, pattern, rest = parts.groups()

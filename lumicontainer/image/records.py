@@ -6,22 +6,25 @@ names, because a later lumicontainer may add some.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from lumicontainer.constants import HOME
+from lumicontainer.constants import HOME, OPEN_PATH, STEM
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.image import inspect as images
 from lumicontainer.inside.verify.options import LEVELS
 
 Schema: TypeAlias = Any
 """A ``Kind``; ``[schema]`` for a list; ``(schema, ...)`` for a list with one schema a position; a
-frozenset of words; ``Nullable``; or a mapping of names to schemas. A name that ends in ``?`` may be
-missing, and ``*`` stands for all names."""
+frozenset of words; ``Nullable``; a ``Table``; or a mapping of names to schemas, of which one that
+ends in ``?`` may be missing."""
 
 _DEPTH = 32
+OPEN_ABSOLUTE = rf"/[A-Za-z0-9._/+-]*|{OPEN_PATH}"
+"""A path, or a library of the host by a variable."""
 _NAMES = {dict: "a mapping", list: "a list", str: "text", bool: "true or false"}
 _NAMES |= {int: "a number", float: "a number", NoneType: "null"}
 
@@ -35,6 +38,15 @@ class Kind(NamedTuple):
 
     words: str
     types: frozenset[type]
+    form: str = ""
+    """The pattern that the whole of a text must match; empty if any text does."""
+
+
+class Table(NamedTuple):
+    """Accept a mapping of which every name and every value is of a kind."""
+
+    names: Kind
+    values: Any
 
 
 class Nullable(NamedTuple):
@@ -43,41 +55,58 @@ class Nullable(NamedTuple):
     schema: Schema
 
 
-TEXT = Kind("text", frozenset({str}))
+_STR = frozenset({str})
+_ANY: frozenset[type] = frozenset({str, bool, int, float, NoneType})
+TEXT = Kind("text", _STR)
+LINE = Kind("a line of text", _STR, r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]*")
+VALUE = Kind("a text without NUL", _STR, r"[^\0]*")
+"""A variable's value."""
+VARIABLE = Kind("the name of a variable", _STR, r"[A-Za-z_][A-Za-z0-9_]*")
+NAME = Kind("a name", _STR, STEM)
+"""A recipe, a profile, a platform, a layer."""
+WORD = Kind("a word", _STR, r"[A-Za-z0-9_.-]*")
+PACKAGE = Kind("the name of a package", _STR, r"[A-Za-z0-9_][A-Za-z0-9_.+:-]*")
+VERSION = Kind("a version", _STR, r"[A-Za-z0-9_.+:~!*/-]*")
+ABSOLUTE = Kind("an absolute path of plain characters", _STR, OPEN_ABSOLUTE)
+INNER = Kind("a relative path", _STR, r"(?!/)(?!(.*/)?\.\.(/|$))[A-Za-z0-9_./+-]+")
+MODULE = Kind("the name of a module", _STR, r"[A-Za-z_][A-Za-z0-9_.]*")
+DIGEST = Kind("hexadecimal digits", _STR, r"[0-9a-f]*")
 _FLAG = Kind("true or false", frozenset({bool}))
 _NUMBER = Kind("a number", frozenset({int, float}))
-_SCALAR = Kind("a text, number, true or false", frozenset({str, bool, int, float, NoneType}))
-_TEXTS = {"*": TEXT}
-_BIND = {"path": TEXT, "reason?": TEXT, "source?": TEXT}
+_SCALAR = Kind("a text, number, true or false", _ANY, VALUE.form)
+_VERSION = Kind("a version", _ANY, VERSION.form)
+_BIND = {"path": ABSOLUTE, "reason?": LINE, "source?": LINE}
 _LAYER = {
-    "parameters": {"*": _SCALAR},
-    "origins": _TEXTS,
-    "version": _SCALAR,
-    "environment?": _TEXTS,
-    "provides?": {"*": _SCALAR},
-    "path?": [TEXT],
-    "packages?": {"*": [TEXT]},
+    "parameters": Table(VARIABLE, _SCALAR),
+    "origins": Table(VARIABLE, LINE),
+    "version": _VERSION,
+    "environment?": Table(VARIABLE, VALUE),
+    "provides?": Table(NAME, _VERSION),
+    "path?": [ABSOLUTE],
+    "packages?": Table(WORD, [LINE]),
 }
 RESOLVED: Schema = {
-    "recipe": TEXT,
-    "summary": TEXT,
-    "platform": {"name": TEXT, "accelerator": TEXT},
-    "layers": {"*": _LAYER},
-    "omitted": _TEXTS,
-    "profile?": TEXT,
-    "base?": _TEXTS,
+    "recipe": NAME,
+    "summary": LINE,
+    "platform": {"name": NAME, "accelerator": WORD},
+    "layers": Table(NAME, _LAYER),
+    "omitted": Table(NAME, LINE),
+    "profile?": NAME,
+    "base?": Table(WORD, LINE),
     "binds?": [_BIND],
     "host_libraries?": [_BIND],
 }
 _CHECK = {
-    **dict.fromkeys(("name", "summary", "hint", "file"), TEXT),
+    "name": Kind("the name of a check", _STR, rf"{STEM}/{STEM}"),
+    **dict.fromkeys(("summary", "hint"), LINE),
+    "file": INNER,
     "timeout_seconds": _NUMBER,
     "level": frozenset(LEVELS),
-    "runs?": TEXT,
-    "needs?": {"*": _SCALAR},
-    "imports?": [TEXT],
-    "start_modes?": [TEXT],
-    "thresholds?": {"*": {"*": _SCALAR}},
+    "runs?": WORD,
+    "needs?": Table(WORD, Kind("a word or a number", _ANY, WORD.form)),
+    "imports?": [MODULE],
+    "start_modes?": [WORD],
+    "thresholds?": Table(VARIABLE, Table(WORD, Kind("a line or a number", _ANY, LINE.form))),
 }
 CHECKS: Schema = [_CHECK]
 _ELF = {
@@ -86,10 +115,10 @@ _ELF = {
     "undefined": [(TEXT, TEXT, TEXT, _FLAG)],
     **{name: [TEXT] for name in ("needed", "rpath", "runpath", "provides", "defined")},
 }
-ANSWER: Schema = {"folders": [TEXT], "libraries": {"*": {"path": TEXT, "elf": _ELF}}}
+ANSWER: Schema = {"folders": [TEXT], "libraries": Table(TEXT, {"path": TEXT, "elf": _ELF})}
 """The output of ``elf.loader.describe`` in the image."""
-PACKAGES: Schema = {"*": _TEXTS}
-_ATTRIBUTES = {"labels?": Nullable({"*": _SCALAR}), "deffile?": Nullable(TEXT)}
+PACKAGES: Schema = Table(WORD, Table(PACKAGE, VERSION))
+_ATTRIBUTES = {"labels?": Nullable(Table(TEXT, _SCALAR)), "deffile?": Nullable(TEXT)}
 METADATA: Schema = {"data?": Nullable({"attributes?": Nullable(_ATTRIBUTES)})}
 """Metadata that an engine wrote; any of it may be null."""
 
@@ -97,7 +126,7 @@ METADATA: Schema = {"data?": Nullable({"attributes?": Nullable(_ATTRIBUTES)})}
 def require_schema(schema: Schema, value: Any, where: str) -> None:
     """Raise ``RecordError`` if a value does not match a schema."""
     if isinstance(schema, Kind):
-        _expect(type(value) in schema.types, schema.words, value, where)
+        _require_kind(schema, value, where)
     elif isinstance(schema, Nullable):
         if value is not None:
             require_schema(schema.schema, value, where)
@@ -106,9 +135,10 @@ def require_schema(schema: Schema, value: Any, where: str) -> None:
         if value not in schema:
             known = ", ".join(word for word in LEVELS if word in schema)
             raise RecordError(f"{where}: expected one of {known}, got {value[:40]!r}")
-    elif isinstance(schema, dict):
+    elif isinstance(schema, Table | dict):
         _expect(isinstance(value, dict), "a mapping", value, where)
-        _require_names(schema, value, where)
+        require: Any = _require_rows if isinstance(schema, Table) else _require_names
+        require(schema, value, where)
     else:
         _expect(isinstance(value, list), "a list", value, where)
         row = schema * len(value) if isinstance(schema, list) else schema
@@ -118,13 +148,25 @@ def require_schema(schema: Schema, value: Any, where: str) -> None:
             require_schema(each, item, f"{where}[{position}]")
 
 
+def _require_kind(kind: Kind, value: Any, where: str) -> None:
+    _expect(type(value) in kind.types, kind.words, value, where)
+    if kind.form and isinstance(value, str) and not re.fullmatch(kind.form, value):
+        raise RecordError(f"{where}: expected {kind.words}, got {value[:40]!a}")
+
+
+def _require_rows(table: Table, value: Mapping[str, Any], where: str) -> None:
+    for name, each in value.items():
+        _require_kind(table.names, name, f"a name in {where or 'the record'}")
+        require_schema(table.values, each, _below(where, name))
+
+
 def _require_names(schema: Mapping[str, Schema], value: Mapping[str, Any], where: str) -> None:
     for name, each in schema.items():
         bare = name.removesuffix("?")
-        if bare == name != "*" and name not in value:
+        if bare == name and name not in value:
             raise RecordError(f"{_below(where, name)} is missing")
-        for key in value if name == "*" else value.keys() & {bare}:
-            require_schema(each, value[key], _below(where, key))
+        if bare in value:
+            require_schema(each, value[bare], _below(where, bare))
 
 
 def _below(where: str, name: str) -> str:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.errors import InputError
-from lumicontainer.frontends.edf import write_squashfs
+from lumicontainer.frontends.edf import edf, write_squashfs
+from lumicontainer.host.binds import Needs
 from lumicontainer.image import sif
 
 from .test_inspect import HELLO, made
@@ -50,3 +51,26 @@ def test_a_file_of_another_program_is_not_replaced_by_a_copy(
     with pytest.raises(InputError, match="a file of another program is in the way"):
         write_squashfs(image)
     assert copy.read_bytes() == content
+
+
+TABLE = 'A = "x"\n[com.lumi.hooks]\ncommand'
+"""A name of a variable that would begin a table of its own."""
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        {"environment": {TABLE: "x"}},
+        {"environment": {"A B": "x"}},
+        {"environment": {"A": "x\0y"}},
+        {"environment": {"A": "x"}, "path": ["/opt/a:/etc"]},
+        {"environment": {"A": "x"}, "path": ["/opt/a\n[env]"]},
+    ],
+)
+def test_an_image_cannot_write_lines_of_a_definition(
+    tmp_path: Path, layer: dict[str, object]
+) -> None:
+    row = {"parameters": {}, "origins": {}, "version": "1", **layer}
+    image = made(tmp_path, json.dumps({**HELLO, "layers": {"hook": row}}))
+    with pytest.raises(InputError, match="a record of the image is damaged"):
+        edf(image, Needs(), tmp_path / "x.toml")

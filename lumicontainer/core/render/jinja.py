@@ -1,7 +1,8 @@
 """Fill the templates: definitions, Dockerfiles, batch scripts, test classes, reports.
 
-A template is a whole document. Values reach it through the quoting filters below. The shell text of
-layers and users is inserted as it is, and is never a template itself.
+A template is a whole document. Every value reaches it through one of the filters below, which quote
+it for the language of that place, or refuse what cannot stand there. The shell text of layers and
+users is inserted as it is, and is never a template itself.
 """
 
 import base64
@@ -15,8 +16,14 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
+from lumicontainer.errors import InputError, Problem
+
 _BUILD_ARGUMENT = re.compile(r"\{(?=\{)")
 _TCL_SPECIAL = re.compile(r"[^\w./:=,@+-]")
+_WORD = re.compile(r"[\w.+:/@=,~%-]*")
+_LINE = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]*")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SHOWN = 60
 _PRINTF = {"\\": "\\\\", "%": "%%", "\n": "\\n"}
 """The characters that the format of printf spells in another way."""
 
@@ -49,6 +56,10 @@ def _environment() -> Environment:
         "lua": lua_string,
         "tcl": tcl_word,
         "toml": toml_string,
+        "word": plain_word,
+        "line": plain_line,
+        "name": variable_name,
+        "integer": int,
     }
     environment.tests |= {"one_line": is_one_line}
     return environment
@@ -57,6 +68,27 @@ def _environment() -> Environment:
 def quote(value: str) -> str:
     """Quote a value for the shell, without ``{{``: Apptainer reads it as a build argument."""
     return _BUILD_ARGUMENT.sub("{''", shlex.quote(value))
+
+
+def plain_word(value: object) -> str:
+    """Return a value that is the same text in every language; raise ``InputError`` for others."""
+    return _matching(_WORD, str(value), "word of plain characters")
+
+
+def plain_line(value: str) -> str:
+    """Return a text that stays within its line; raise ``InputError`` for others."""
+    return _matching(_LINE, value, "line")
+
+
+def variable_name(value: str) -> str:
+    """Return the name of a variable; raise ``InputError`` for other text."""
+    return _matching(_NAME, value, "name of a variable")
+
+
+def _matching(form: re.Pattern[str], text: str, kind: str) -> str:
+    if form.fullmatch(text):
+        return text
+    raise InputError(Problem(f"invalid {kind} {text[:_SHOWN]!a}"))
 
 
 def is_one_line(text: str) -> bool:

@@ -2,6 +2,7 @@
 
 from typing import Annotated, TypeAlias
 
+from lumicontainer.constants import OPEN_PATH, STEM
 from lumicontainer.core.apptainer_syntax import hazard
 from lumicontainer.core.yaml import readers
 from lumicontainer.core.yaml.nodes import Node
@@ -15,9 +16,6 @@ RESERVED = {
     *("BASHOPTS", "PS4", "UID", "EUID", "PPID", "jobs", "wheels", "secrets", "sources"),
 }
 NAME = r"[a-z0-9][a-z0-9.+-]*"
-STEM = r"\w[\w.+-]*"
-"""What recipes, profiles and platforms may be called, which is what their files are called: the
-name stands in comments of documents, in paths and in lines for the shell."""
 WHOLE_COMMIT = 40
 """Digits of a commit's hash; fewer name one commit today and may name two tomorrow."""
 
@@ -28,7 +26,6 @@ version = readers.matching(r"[A-Za-z0-9][A-Za-z0-9.+_-]*", 'a version such as "2
 accelerator = readers.choice(ACCELERATORS, "accelerator")
 
 absolute = readers.matching(r"/[A-Za-z0-9._/+-]*", "an absolute path of plain characters")
-OPEN_PATH = r"\$\{([A-Z_]+):-(/[A-Za-z0-9._/+*-]*)\}(/[A-Za-z0-9._/+-]*)"
 host_library = readers.matching(
     rf"/[A-Za-z0-9._/+-]*|{OPEN_PATH}",
     "an absolute path, or ${VARIABLE:-/folder/*}/path for a folder that is found on the host",
