@@ -93,12 +93,9 @@ def _state(plan: Plan, path: Path, options: BuildOptions) -> tuple[bool, Sequenc
     if options.rebuild or not path.exists():
         return False, ()
     try:
-        # A writable overlay that a user added to an image is ext3, not a layer.
-        own = [each for each in sif.partitions(path) if each.form == sif.SQUASHFS]
-        form = "flat" if len(own) == 1 else "layered"
+        sif.root(path)
         checked = not options.verify or records.checked(path)
-        same = records.key(path) == plan.steps[-1].key and options.pack in (None, form)
-        if not (checked and same):
+        if not (checked and records.key(path) == plan.steps[-1].key):
             return False, ()
         found = proven.is_whole(path)
     except (InputError, ValueError):
@@ -186,7 +183,7 @@ def compile_layer(order: BuildOrder, layer: str, on_progress: OnProgress | None)
 def build_twice(order: BuildOrder, on_progress: OnProgress | None) -> list[ChangedFile]:
     """Build every layer twice; return the files that differ."""
     with _opened(order, on_progress) as builder:
-        pipeline.require_space(builder, order.path, form="layered")
+        pipeline.require_space(builder, order.path)
         return completed(reproducibility.check(builder), builder.progress)
 
 
@@ -200,6 +197,6 @@ def make(order: BuildOrder, on_progress: OnProgress | None = None) -> Image:
         if order.docker:
             docker_output.build(builder, order.docker, verify=options.verify)
         else:
-            pipeline.build_file(builder, order.path, pack=options.pack, verify=options.verify)
+            pipeline.build_file(builder, order.path, verify=options.verify)
         seconds = {name: round(each, 1) for name, each in builder.progress.times.items()}
     return Image(order.path, platform, seconds=seconds)

@@ -55,4 +55,4 @@ def _resources(order: BuildOrder, job: JobOptions, found: disk_space.Sizes) -> R
     """Return the cores and the memory of a build's job; its tree may lie in memory."""
     here = [step for step in order.plan.steps if not (job.compile_jobs and step.compiled)]
     memory = job.cores * max(step.memory_per_job for step in here)
-    return Resources(job.cores, memory + found.temporary(flat=True, unpacked=False))
+    return Resources(job.cores, memory + found.temporary(unpacks=True, unpacked=False))

@@ -33,8 +33,6 @@ class BuildOptions:
 
     jobs: int | None = None
     """The compile jobs of a step; by default what cores and memory allow."""
-    pack: str | None = None
-    """``layered`` or ``flat``; by default layered if the engines read it."""
     runtime: str | None = None
     """What runs the steps; by default the first that this host can use."""
     secrets: Sequence[str] = ()

@@ -52,9 +52,12 @@ class Sizes(NamedTuple):
         """Return the bytes of all layers to be built."""
         return sum(self.known) + sum(self.expected)
 
-    def temporary(self, *, flat: bool, unpacked: bool) -> int:
-        """Return the bytes of the tree, unless it is unpacked, and of the largest step."""
-        if not (flat or self.missing):
+    def temporary(self, *, unpacks: bool, unpacked: bool) -> int:
+        """Return the bytes of the tree, unless it is unpacked, and of the largest step.
+
+        ``unpacks`` says that a build without steps unpacks it too.
+        """
+        if not (unpacks or self.missing):
             return _SPARE
         tree = 0 if unpacked else _EXPANSION * self.cached
         built = _EXPANSION * (self.missing + max(self.known + self.expected, default=0))
@@ -75,17 +78,28 @@ def sizes(plan: Plan, cache: Cache) -> Sizes:
     return Sizes(sum(there), tuple(known), tuple(size or _UNKNOWN for size in new))
 
 
-def work(found: Sizes, folder: Path, *, flat: bool, unpacked: bool) -> Need:
+def work(found: Sizes, folder: Path, *, unpacks: bool, unpacked: bool) -> Need:
     """Return what a build's own files need; ``unpacked`` if the tree of the layers exists."""
-    inodes = _INODES if found.known or found.expected or flat else 100
-    size = found.temporary(flat=flat, unpacked=unpacked)
+    inodes = _INODES if found.known or found.expected or unpacks else 100
+    size = found.temporary(unpacks=unpacks, unpacked=unpacked)
     return Need("the build's files", folder, size, inodes, "LUMICONTAINER_TMPDIR")
 
 
-def results(found: Sizes, cache: Path, output: Path) -> list[Need]:
-    """Return what the folders of a build's results need."""
+def to_convert(found: Sizes, cache: Cache, compression: str) -> int:
+    """Return about how many bytes of layers the cache has to get in another compression."""
+    if compression == "zstd":
+        return 0
+    there = sum(each.size for each in cache.entries() if each.kind == compression)
+    return max(0, found.cached + found.missing - there)
+
+
+def results(found: Sizes, cache: Path, output: Path, converted: int = 0) -> list[Need]:
+    """Return what the folders of a build's results need.
+
+    ``converted`` are the bytes of layers in another compression, which the cache gets too.
+    """
     image = Need("the image", output.parent, found.cached + found.missing + _SPARE, 2, "--output")
-    return [cache_need(cache, found.missing), image]
+    return [cache_need(cache, found.missing + converted), image]
 
 
 def cache_need(root: Path, size: int) -> Need:

@@ -52,7 +52,7 @@ async def _build(builder: Builder, name: str, *, verify: bool) -> Stack:
     file = builder.place.root / "image.sif"
     plan = builder.plan
     check_docker_variables(plan)
-    stack = await pipeline.build(builder, file, form="layered", verify=verify, more=1)
+    stack = await pipeline.build(builder, file, verify=verify, more=1)
     with builder.progress.step("docker") as task:
         spec = image.ImageSpec(
             str(file),

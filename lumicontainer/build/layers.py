@@ -28,6 +28,8 @@ from lumicontainer.core.plan.steps import BASE, Compile, Step
 from lumicontainer.errors import InputError, JobError, Problem
 from lumicontainer.host.mirrors import mirrored_image, plain_registry
 from lumicontainer.host.site import require_mirror
+from lumicontainer.image.assembly.layout import GZIP
+from lumicontainer.image.assembly.recompress import recompress
 from lumicontainer.image.base_image import require_image, require_unchanged
 from lumicontainer.image.survey import survey_tree, wrong_versions
 from lumicontainer.system import flock
@@ -165,6 +167,21 @@ async def _sent(builder: Builder, compiled: Compile, below: Stack, shown: str) -
             return entry
     what = f"the compile job of '{compiled.name}' left no wheels in the cache"
     raise JobError(Problem(what, str(builder.cache.root), hint="repeat the command"))
+
+
+async def in_compression(builder: Builder, entry: Entry, compression: str) -> Entry:
+    """Return a layer of which the data have a compression, from the cache or made of ``entry``."""
+    if compression == "zstd":
+        return entry
+    key = cache.conversion_key(entry, compression)
+    about = {"step": entry.step, "kind": compression, "key": key, "parent": "", "inputs": {}}
+
+    async def make(task: Task, draft: Path) -> None:
+        reached = partial(task.reached, total=entry.size)
+        words = (entry.layer, draft / cache.LAYER, GZIP, reached)
+        await asyncio.to_thread(recompress, *words)
+
+    return await _made(builder, f"{entry.step}: {compression}", about, make)
 
 
 def _about(step: Step | Compile, kind: str, below: Stack) -> dict[str, Any]:

@@ -2,14 +2,10 @@
 
 import asyncio
 import functools
-import gzip
-import json
 import re
 import time
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from lumicontainer.build import disk_space, layers
 from lumicontainer.build.builder import Builder, Stack
@@ -19,27 +15,21 @@ from lumicontainer.build.checks import smoke
 from lumicontainer.build.failures.failure import no_space
 from lumicontainer.build.run import Run
 from lumicontainer.build.runtimes.runtime import Runtime
-from lumicontainer.build.tree.snapshot import STATE
 from lumicontainer.build.workspace import remove_tree
 from lumicontainer.core.model import Platform
 from lumicontainer.core.plan.steps import Compile, Plan, Step
 from lumicontainer.core.render.render import render, render_notes
-from lumicontainer.engines import ENGINES
 from lumicontainer.errors import InputError, Problem, did_you_mean
 from lumicontainer.host.machine import free_memory
 from lumicontainer.image import sif, squashfs
+from lumicontainer.image.assembly.assemble import Source
 from lumicontainer.image.inspect import CHECKED_LABEL, KEY_LABEL
-from lumicontainer.inside.image import listing
-from lumicontainer.inside.image.listing import PlainLayer
 from lumicontainer.system import process, units
 from lumicontainer.system.files import no_links, trust
 from lumicontainer.system.files.partial import partial_file, remove_leftovers, require_folder_of
 from lumicontainer.system.files.write import replace, sync
 from lumicontainer.system.os_errors import refused
-from lumicontainer.system.terminal.progress import Task
 from lumicontainer.system.waiting import completed, task_group
-
-PACKS = ("layered", "flat")
 
 
 def check_output(output: Path) -> None:
@@ -68,84 +58,61 @@ def check_replaced(output: Path) -> None:
         raise InputError(Problem("the image has an overlay of yours", str(output), why, hint))
 
 
-def choose_pack(wanted: str | None, runtime: Runtime, platform: Platform) -> str:
-    """Return the form of the image: the wanted one, else what all its engines can read.
-
-    Raises ``InputError`` if this host's engine cannot read the wanted form.
-    """
-    here = runtime.stacks
-    there = ENGINES[platform.engine].reads_layers if platform.engine else here
-    if wanted == "layered" and not here:
-        why = "fuse-overlayfs is missing, or it is SingularityCE, which shows only the lowest layer"
-        what = "this host's engine cannot read layered images"
-        raise InputError(Problem(what, why=why, hint="use --pack flat"))
-    return wanted or ("layered" if here and there else "flat")
-
-
 def compression_of(runtime: Runtime, platform: Platform) -> str:
     """Return a compression that the engines of this host and of the platform can read."""
-    there = ENGINES[platform.engine].compression if platform.engine else "zstd"
-    return "gzip" if "gzip" in (runtime.compression, there) else "zstd"
+    return "gzip" if "gzip" in (runtime.compression, platform.compression) else "zstd"
 
 
-def build_file(builder: Builder, output: Path, *, pack: str | None, verify: bool) -> None:
+def build_file(builder: Builder, output: Path, *, verify: bool) -> None:
     """Build an image file; then note which layers it has, and prune the cache."""
     begun = time.monotonic()
-    form = choose_pack(pack, builder.runtime, builder.plan.resolved.platform)
     usage.wanted_limit()  # An invalid size ends the command before it builds.
-    stack = completed(build(builder, output, form=form, verify=verify), builder.progress)
+    stack = completed(build(builder, output, verify=verify), builder.progress)
     usage.settle(builder.cache, stack, builder.progress.say, output)
     size = f"{output.stat().st_size / 1e6:.0f} MB"
     builder.progress.say(f"{output.name}: {size} in {time.monotonic() - begun:.0f} s")
 
 
-async def build(
-    builder: Builder, output: Path, *, form: str, verify: bool = True, more: int = 0
-) -> Stack:
+async def build(builder: Builder, output: Path, *, verify: bool = True, more: int = 0) -> Stack:
     """Build the image, and rename it when it is complete and its checks have passed.
 
-    ``form`` is one of ``PACKS``; without ``verify`` no check runs; ``more`` steps follow. Returns
-    the layers. Raises ``StepError`` if a step fails, ``ExaminedError`` if a check fails; an old
-    image then stays.
+    Without ``verify`` no check runs; ``more`` steps follow. Returns the layers. Raises
+    ``StepError`` if a step fails, ``ExaminedError`` if a check fails; an old image then stays.
     """
     remove_leftovers(output)
     builder.cache.reclaim()
     try:
         await fetch.fetch(builder)
-        require_space(builder, output, form=form)
-        return await _build(builder, output, form=form, verify=verify, more=more)
+        require_space(builder, output)
+        return await _build(builder, output, verify=verify, more=more)
     except OSError as error:
         full = no_space(builder, str(error), output=output)
         raise full or refused(error, "cannot build the image") from error
 
 
-def require_space(builder: Builder, output: Path, *, form: str) -> None:
+def require_space(builder: Builder, output: Path) -> None:
     """Raise ``SpaceError`` if a folder has too little space."""
     found = disk_space.sizes(builder.plan, builder.cache)
-    place, flat = builder.place, form == "flat"
-    work = disk_space.work(found, place.root, flat=flat, unpacked=place.sandbox.exists())
-    disk_space.require([work, *disk_space.results(found, builder.cache.root, output)])
+    place, unpacks = builder.place, builder.runtime.checks_tree
+    work = disk_space.work(found, place.root, unpacks=unpacks, unpacked=place.sandbox.exists())
+    wanted = compression_of(builder.runtime, builder.plan.resolved.platform)
+    converted = disk_space.to_convert(found, builder.cache, wanted)
+    disk_space.require([work, *disk_space.results(found, builder.cache.root, output, converted)])
 
 
-async def _build(builder: Builder, output: Path, *, form: str, verify: bool, more: int) -> Stack:
+async def _build(builder: Builder, output: Path, *, verify: bool, more: int) -> Stack:
     missing = _missing_steps(builder)
     compiles = sum(step.compiled is not None for step in missing)
     unpacks = bool(missing) and len(builder.cached()) > 0 and not builder.fresh
     builder.progress.expect(len(builder.plan.steps) + compiles + unpacks + 2 + verify + more)
-    await layers.begin(builder)
-    labels = {} if verify else {CHECKED_LABEL: "no"}
+    stack = await assemble(builder)
     with partial_file(output) as partial:
-        async with task_group() as group:
-            beginning = group.create_task(_begin(builder, partial, form, labels))
-            stack = await _stacked(builder)
-        await _pack(
-            builder, stack, partial, beginning.result() or _head(builder, stack, form, labels)
-        )
+        await _pack(builder, stack, partial, {} if verify else {CHECKED_LABEL: "no"})
         async with task_group() as group:
             # The disk takes as long for a large image as some checks.
             group.create_task(asyncio.to_thread(sync, partial))
             if verify:
-                await smoke.require_checks(builder, stack, partial, every=form == "flat")
+                await smoke.require_checks(builder, stack, partial)
             else:
                 builder.progress.say(f"not checked: lumicontainer verify {output.name} does that")
         replace(partial, output)
@@ -213,26 +180,6 @@ def _compiles_at_once(builder: Builder, steps: Iterable[Step]) -> int:
     return max(1, free_memory() // max(memory, default=1))
 
 
-class _Head(NamedTuple):
-    """Hold what an image file has before its last layers."""
-
-    form: str
-    definition: str
-    labels: Mapping[str, str]
-    layout: sif.Layout
-    copied: Sequence[sif.Partition] = ()
-
-
-def _head(builder: Builder, stack: Stack, form: str, labels: Mapping[str, str]) -> _Head:
-    """Return the head of an image that has no layer yet; ``stack`` has its base."""
-    plan = builder.plan
-    definition = render(plan, "def", mirror=_public_mirror(stack[0], plan.bootstrap.release))
-    labels = {**labels, **labels_of(plan)}
-    attributes = {"labels": labels, "deffile": definition}
-    metadata = {"data": {"attributes": attributes}, "type": "container"}
-    return _Head(form, definition, labels, sif.layout(definition, metadata))
-
-
 def labels_of(plan: Plan) -> dict[str, str]:
     """Return the labels of an image."""
     return {
@@ -242,106 +189,36 @@ def labels_of(plan: Plan) -> dict[str, str]:
     }
 
 
-async def _begin(
-    builder: Builder, partial: Path, form: str, labels: Mapping[str, str]
-) -> _Head | None:
-    """Copy the layers that need no step into a layered image, while the steps run."""
-    below = builder.intact()
-    if form == "flat" or not below:
-        return None
-    head = await asyncio.to_thread(_head, builder, below, form, labels)
-    return head._replace(copied=await _copy(below, partial, head))
-
-
-async def _copy(
-    stack: Stack, partial: Path, head: _Head, task: Task | None = None
-) -> list[sif.Partition]:
-    """Copy the layers of ``stack`` that an image does not have yet; return all places."""
-    parts = [
-        squashfs.Packed(entry.layer, entry.layer.stat().st_size, 0, entry.sha256(store.LAYER))
-        for entry in stack[len(head.copied) :]
-    ]
-    offset, total = _end(head, head.copied), sum(part.size for part in parts)
-    reached = functools.partial(task.reached, total=total) if task else lambda _: None
-    new = await asyncio.to_thread(squashfs.copy_layers, parts, partial, offset, reached)
-    return [*head.copied, *new]
-
-
-def _end(head: _Head, copied: Sequence[sif.Partition]) -> int:
-    """Return the offset of the next layer of an image."""
-    return sif.align(copied[-1].offset + copied[-1].size) if copied else head.layout.offset
-
-
-async def _pack(builder: Builder, stack: Stack, partial: Path, head: _Head) -> None:
+async def _pack(builder: Builder, stack: Stack, partial: Path, labels: Mapping[str, str]) -> None:
+    """Write the image file: the data of all layers, and of one with its records."""
+    plan = builder.plan
+    compression = compression_of(builder.runtime, plan.resolved.platform)
+    definition = render(plan, "def", mirror=_public_mirror(stack[0], plan.bootstrap.release))
+    labels = {**labels, **labels_of(plan)}
+    attributes = {"labels": labels, "deffile": definition}
+    layout = sif.layout(definition, {"data": {"attributes": attributes}, "type": "container"})
+    stored = [await layers.in_compression(builder, entry, compression) for entry in stack]
     with builder.progress.step("pack") as task:
         run = Run(builder, "pack", stack, task)
         run.output = partial
-        notes = run.root / "notes"
-        files = render_notes(builder.plan, document=head.definition, labels=head.labels)
-        no_links.write_tree(notes, files)
-        if head.form == "flat":
-            await _flatten(run, notes, partial, layout=head.layout)
-            return
-        squashfs.require_number(len(stack), partial)
-        async with task_group() as group:
-            copying = group.create_task(_copy(stack, partial, head, task))
-            top = await _notes_layer(run, notes)
-        layers = copying.result()
-        layers += squashfs.copy_layers([top], partial, _end(head, layers))
-        await asyncio.to_thread(squashfs.complete, partial, head.layout, layers)
+        notes, top = run.root / "notes", run.root / store.LAYER
+        no_links.write_tree(notes, render_notes(plan, document=definition, labels=labels))
+        if builder.runtime.checks_tree:
+            await _complete_tree(run, notes)
+        await asyncio.to_thread(squashfs.pack_as_root, notes, top, compression)
+        sources = [Source(path) for path in (*(entry.layer for entry in stored), top)]
+        total = sum(each.path.stat().st_size for each in sources)
+        reached = functools.partial(task.reached, total=total)
+        await asyncio.to_thread(squashfs.write_image, sources, partial, layout, reached)
         await asyncio.to_thread(remove_tree, run.root)
         builder.place.drop_log(run.name)
 
 
-async def _notes_layer(run: Run, notes: Path) -> squashfs.Packed:
-    """Return the squashfs of ``notes``, with the list of the image's files.
-
-    The first line of the list is the number of layers under it.
-    """
-    layers_of_image = [*await _listings(run), listing.of_layer(str(notes))]
-    listed = await asyncio.to_thread(lambda: listing.dump(listing.merged(layers_of_image)))
-    (notes / listing.FILE).write_text(f"{len(run.below)}\n{listed}\n")
-    (notes / listing.FILE).chmod(0o644)
-    packed = run.root / store.LAYER
-    await asyncio.to_thread(squashfs.pack_as_root, notes, packed, "zstd")
-    return squashfs.Packed(packed, packed.stat().st_size)
-
-
-async def _listings(run: Run) -> list[PlainLayer]:
-    found = []
-    for entry in run.below:
-        path = run.builder.cache.listing(entry)
-        listed = _listing(path)
-        if listed is None:
-            words = [str(entry.layer), str(run.root / "listed"), str(path)]
-            await run.module("lumicontainer.build.tree.list_layer", *words)
-            listed = _listing(path)
-        assert listed is not None
-        found.append(listed)
-    return found
-
-
-def _listing(path: Path) -> PlainLayer | None:
-    try:
-        listed: PlainLayer = json.loads(gzip.decompress(path.read_bytes()))
-    except (OSError, EOFError, zlib.error, ValueError):
-        return None
-    return listed
-
-
-async def _flatten(run: Run, notes: Path, partial: Path, *, layout: sif.Layout) -> None:
-    run.builder.place.sandbox_layers = []  # Remove the mount points of steps.
+async def _complete_tree(run: Run, notes: Path) -> None:
+    """Give the tree in the sandbox all files of the image, and no mount points of steps."""
+    run.builder.place.sandbox_layers = []
     await run.prepare()
-    tree = run.builder.place.sandbox / "tree"
-    await run.as_root(*no_links.copy_command(notes, tree))
-    resolved = run.builder.plan.resolved
-    compression = compression_of(run.builder.runtime, resolved.platform)
-    words = map(str, (tree, tree.parent / STATE, partial, layout.offset, compression))
-    await run.module("lumicontainer.build.tree.pack", *words)
-    size = partial.stat().st_size - layout.offset
-    await asyncio.to_thread(
-        squashfs.complete, partial, layout, [sif.Partition(layout.offset, size)]
-    )
+    await run.as_root(*no_links.copy_command(notes, run.builder.place.sandbox / "tree"))
 
 
 def _public_mirror(base: store.Entry, release: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from lumicontainer.api import BuildOptions, building
 from lumicontainer.api.building import BuildOrder
 from lumicontainer.api.sending import JobOptions, send, submitted
-from lumicontainer.build import docker_output, pipeline, runtimes
+from lumicontainer.build import docker_output, runtimes
 from lumicontainer.commands import context
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.resolve.inputs import base_label, unpinned
@@ -35,12 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     summary = "compile jobs of a step; default: LUMICONTAINER_JOBS, or what cores and memory allow"
     asked = os.environ.get("LUMICONTAINER_JOBS") or None
     add("--jobs", "-j", metavar="N", type=context.number, default=asked, help=summary)
-    add(
-        "--pack",
-        choices=pipeline.PACKS,
-        help="layered: the cached layers as they are, fast to write; flat: one file system, for "
-        "releases and all engines, after all checks; default: layered if the engines read it",
-    )
     add(
         "--runtime",
         choices=tuple(runtimes.RUNTIMES),
@@ -110,7 +104,6 @@ def _makes_an_image(arguments: argparse.Namespace) -> bool:
 def _options(arguments: argparse.Namespace) -> BuildOptions:
     return BuildOptions(
         jobs=arguments.jobs,
-        pack=arguments.pack,
         runtime=arguments.runtime,
         secrets=arguments.secret,
         mirrors=arguments.mirror,
@@ -150,7 +143,7 @@ def _build(arguments: argparse.Namespace, order: BuildOrder) -> None:
 
 
 def _refuse_file_options(arguments: argparse.Namespace) -> None:
-    others = ("on", "only_compile", "check", "dry_run", "pack")
+    others = ("on", "only_compile", "check", "dry_run")
     if given := [each for each in others if getattr(arguments, each)]:
         option = f"--{given[0].replace('_', '-')}"
         what, hint = f"{option} needs an image file", "leave it out, or name a file by --output"

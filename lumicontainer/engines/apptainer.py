@@ -40,16 +40,14 @@ class Apptainer:
 
     compression = "zstd"
     """The best compression that it reads, a name of mksquashfs."""
-    reads_layers = True
-    """Whether it mounts the overlays of an image on every host."""
 
     def __init__(self, program: Path) -> None:
         self.program = str(program)
         self._writable = [self.program, "--silent", "exec", "--writable"]
 
     @property
-    def stacks(self) -> bool:
-        """Return whether it can overlay layers on this host: by fuse-overlayfs."""
+    def can_overlay(self) -> bool:
+        """Return whether it can run a program on packed layers: by fuse-overlayfs."""
         # Otherwise Apptainer uses the kernel's overlay. Without root, a program then cannot remove
         # a folder of a lower layer (measured: Input/output error).
         return process.find("fuse-overlayfs") is not None
@@ -116,13 +114,11 @@ class Apptainer:
 class Singularity(Apptainer):
     """Return the commands of SingularityCE (tested with 4.1.1).
 
-    In a user namespace it ignores the overlays of an image without a message. It rejects squashfs
-    with zstd ("unknown compression algorithm value 6").
+    It rejects squashfs with zstd ("unknown compression algorithm value 6").
     """
 
     compression = "gzip"
-    reads_layers = False
-    stacks = False
+    can_overlay = False
 
 
 def _step_options(mounts: StepMounts, *, fakeroot: bool = True) -> list[str]:

@@ -102,7 +102,7 @@ def make(order: Order, output: Path, progress: Progress) -> Record:
     with built(order, output, progress) as (tree, lock, record), partial_file(output) as partial:
         try:
             with progress.step("pack"):
-                squashfs.pack_as_root(tree, partial, squashfs.compression(order.image))
+                squashfs.pack_as_root(tree, partial, squashfs.form_of(order.image)[0])
             sync(partial)
             with held(output.parent):
                 write_whole(lock_path(output), lock.encode())

@@ -1,4 +1,4 @@
-"""Make an extension a layer of a new image: a copy of the old one with one more file system."""
+"""Make an extension a layer of a new image."""
 
 import hashlib
 import json
@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lumicontainer.constants import HOME, MANIFEST
-from lumicontainer.engines import ENGINES
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.extending.extension import Order, built
 from lumicontainer.extending.record import Record, extension_key
 from lumicontainer.image import inspect, records, sif, squashfs
+from lumicontainer.image.assembly.assemble import Source
+from lumicontainer.image.assembly.reader import read_squashfs
+from lumicontainer.image.assembly.tree import find_node
 from lumicontainer.inside.image.user_software import LAYERS
 from lumicontainer.system.files.no_links import write_tree
 from lumicontainer.system.files.partial import partial_file, remove_leftovers
@@ -23,14 +25,9 @@ _PACKAGES = "packages.json"
 
 
 def check_image(order: Order) -> None:
-    """Raise ``InputError`` if no layer can be put on an image, or the code is elsewhere."""
-    image, problems = order.image, []
-    compression = squashfs.compression(image)
-    if not any(each.reads_layers for each in ENGINES.values() if each.compression == compression):
-        why = f"its engine, which reads {compression}, shows the lowest layer of an image only"
-        hint = "write a file beside it: -o FILE, and run --with FILE"
-        problems.append(Problem("cannot put a layer on this image", str(image), why, hint))
-    if any(each.form == sif.EXT3 for each in sif.partitions(image)):
+    """Raise ``InputError`` if an image has a writable overlay, or the code is elsewhere."""
+    image, problems = order.image, list[Problem]()
+    if sif.has_overlay(image):
         hint = "name the image without it"
         problems.append(Problem("the image has an overlay of yours", str(image), hint=hint))
     if order.wanted.code:
@@ -54,7 +51,7 @@ def make(order: Order, output: Path, progress: Progress) -> Record:
                 layer = tree.with_name("layer")
                 _fill(layer, tree, order.image, record)
                 packed = tree.with_name("layer.sqsh")
-                squashfs.pack_as_root(layer, packed, squashfs.compression(order.image))
+                squashfs.pack_as_root(layer, packed, *squashfs.form_of(order.image))
                 _write(order, partial, packed)
             replace(partial, output)
         except OSError as error:
@@ -64,7 +61,8 @@ def make(order: Order, output: Path, progress: Progress) -> Record:
 
 def _fill(layer: Path, tree: Path, image: Path, record: Record) -> None:
     """Move the packages to their place, and write the image's records with them."""
-    number = len([each for each in sif.partitions(image) if each.name.startswith("overlay")])
+    earlier = find_node(read_squashfs(image, sif.root(image).offset).root, LAYERS)
+    number = len(earlier.children) if earlier else 0
     place = layer / LAYERS[1:] / f"{number:02}"
     place.parent.mkdir(parents=True)
     tree.rename(place)
@@ -84,7 +82,7 @@ def _sums(text: bytes, changed: Mapping[str, bytes]) -> bytes:
 
 
 def _write(order: Order, target: Path, packed: Path) -> None:
-    """Write the parts of the old image and the new layer, with a record of all digests."""
+    """Write an image of the data of the old one and of the new layer."""
     image = order.image
     found = records.metadata(image)
     inputs = {"image": records.key(image), "extension": order.key()}
@@ -93,6 +91,5 @@ def _write(order: Order, target: Path, packed: Path) -> None:
     attributes = {"labels": labels, "deffile": found.definition or ""}
     metadata = {"data": {"attributes": attributes}, "type": "container"}
     layout = sif.layout(found.definition or "", metadata)
-    layers = [squashfs.Packed(image, each.size, each.offset) for each in sif.partitions(image)]
-    layers.append(squashfs.Packed(packed, packed.stat().st_size))
-    squashfs.complete(target, layout, squashfs.copy_layers(layers, target, layout.offset))
+    layers = [Source(image, sif.root(image).offset), Source(packed)]
+    squashfs.write_image(layers, target, layout)

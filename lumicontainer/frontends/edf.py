@@ -52,8 +52,8 @@ def _mount(mount: Mount) -> str:
 def write_squashfs(image: Path) -> None:
     """Copy the file system of an image into a file beside it, unless it is there.
 
-    Raises ``InputError`` if the image has several, because the engine reads one, and if a file of
-    another program has the name of the copy.
+    Raises ``InputError`` if the image has an overlay, because the engine reads one file system, and
+    if a file of another program has the name of the copy.
     """
     target = _squashfs(image)
     mark, found = f"{_MARK}{image_id(image)}\n".encode().ljust(_BLOCK, b"\0"), _last_block(target)
@@ -61,18 +61,17 @@ def write_squashfs(image: Path) -> None:
         return
     if os.path.lexists(target) and not found.startswith(_MARK.encode()):
         raise InputError(in_the_way(target, "move it, or the image, to another folder"))
-    parts = sif.partitions(image)
-    if len(parts) != 1:
-        why = "it has several file systems, and CSCS's container engine reads one"
-        hint = "build it with lumicontainer build --pack flat"
-        raise InputError(Problem("cannot use a layered image", str(image), why, hint))
+    root = sif.root(image)
+    if sif.has_overlay(image):
+        what, why = "the image has an overlay of yours", "CSCS's container engine reads none"
+        raise InputError(Problem(what, str(image), why, "name the image without it"))
     draft = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         with image.open("rb") as source, draft.open("wb") as copy:
-            source.seek(parts[0].offset)
+            source.seek(root.offset)
             shutil.copyfileobj(source, copy, 1 << 20)
-            copy.truncate(parts[0].size)
-            copy.seek(parts[0].size)
+            copy.truncate(root.size)
+            copy.seek(root.size)
             copy.write(mark)
         replace(draft, target)
     finally:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from lumicontainer.errors import DownloadError, InputError, Problem
+from lumicontainer.errors import DownloadError, Problem
 from lumicontainer.image import sif
 from lumicontainer.image.survey import survey, wrong_versions
 from lumicontainer.system.files.regular import FileState, file_state
@@ -15,16 +15,11 @@ from lumicontainer.system.os_errors import refused
 def state_and_hash(path: Path) -> tuple[FileState, str]:
     """Return the state and the sha256 of an image file that can be a base.
 
-    Raises ``HostError`` if it cannot be read, ``InputError`` if it is another file or has layers.
+    Raises ``HostError`` if it cannot be read, ``InputError`` if it is another file.
     """
     try:
         state = file_state(path)
-        number = len([each for each in sif.partitions(path) if each.form == sif.SQUASHFS])
-        if number != 1:
-            why = f"it has {number} file systems, and an engine would unpack the lowest one only"
-            hint = "build that image with --pack flat"
-            what = "cannot use a layered image as a base"
-            raise InputError(Problem(what, str(path), why, hint))
+        sif.root(path)
         with path.open("rb") as file:
             return state, hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:

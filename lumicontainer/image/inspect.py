@@ -44,16 +44,8 @@ def recorded(image: Path, name: str) -> bytes:
 
 def read_file(image: Path, name: str) -> bytes | None:
     """Return the bytes of a file in an image; None if it is missing."""
-    for each in reversed(sif.partitions(image)):
-        # An overlay that a user added is ext3; the records are in the squashfs below it.
-        found = _cat(image, each.offset, name) if each.form == sif.SQUASHFS else None
-        if found is not None:
-            return found
-    return None
-
-
-def _cat(image: Path, offset: int, name: str) -> bytes | None:
-    command = ["unsquashfs", "-offset", str(offset), "-cat", str(image), name]
+    place = str(sif.root(image).offset)
+    command = ["unsquashfs", "-offset", place, "-cat", str(image), name]
     try:
         return process.capture_bytes(command, limits=budget.QUESTION._replace(most=LIMIT))
     except process.OverLimitError as error:

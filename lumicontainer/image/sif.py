@@ -2,7 +2,7 @@
 
 import json
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,8 +20,6 @@ METADATA = "inspect-metadata.json"
 """The object that the engines' ``inspect`` reads."""
 _ROOT = "squashfs"
 _KINDS = {"definition": DEFINITION, METADATA: JSON, digests.NAME: JSON}
-MAX_PARTITIONS = sif_format.DESCRIPTORS - 3
-"""The other three are the definition, the metadata and the record of all digests."""
 
 
 class Layout(NamedTuple):
@@ -53,14 +51,15 @@ class Partition(NamedTuple):
     """Empty if unknown: then the bytes are read."""
 
 
-def complete(path: Path, plan: Layout, partitions: Sequence[Partition]) -> None:
-    """Complete an image whose file systems are written: the root's, then overlays in order.
+def complete(path: Path, plan: Layout, root: Partition) -> None:
+    """Complete an image whose file system is written.
 
-    The record of digests follows them. The identity is a hash of the record and times are zero, so
+    The record of digests follows it. The identity is a hash of the record and times are zero, so
     that equal content makes equal bytes.
     """
     with path.open("r+b") as file:
-        parts = [*plan.parts, *_file_systems(file.fileno(), partitions)]
+        sha256 = root.sha256 or digests.of_range(file.fileno(), root.offset, root.size)
+        parts = [*plan.parts, Part(_ROOT, root.offset, root.size, sha256)]
         table, text = _recorded(parts)
         end, free = table[-1].end, sif_format.DESCRIPTORS - len(table)
         header = Header(identity=digests.identity(text), free=free, data_size=end - DATA_OFFSET)
@@ -71,13 +70,6 @@ def complete(path: Path, plan: Layout, partitions: Sequence[Partition]) -> None:
         file.write(head.ljust(plan.offset, b"\0"))
         file.seek(table[-1].offset)
         file.write(text)
-
-
-def _file_systems(file: int, partitions: Sequence[Partition]) -> Iterator[Part]:
-    for number, each in enumerate(partitions):
-        sha256 = each.sha256 or digests.of_range(file, each.offset, each.size)
-        name = f"overlay {number}" if number else _ROOT
-        yield Part(name, each.offset, each.size, sha256)
 
 
 def _recorded(parts: Sequence[Part]) -> tuple[list[Part], bytes]:
@@ -97,8 +89,7 @@ def _packed(table: Sequence[Part]) -> bytes:
     for number, part in enumerate(table, 1):
         kind, extra = _KINDS.get(part.name, PARTITION), b""
         if kind == PARTITION:
-            role = sif_format.SYSTEM if part.name == _ROOT else sif_format.OVERLAY
-            extra = struct.pack("<ii3s", SQUASHFS, role, sif_format.AMD64)
+            extra = struct.pack("<ii3s", SQUASHFS, sif_format.SYSTEM, sif_format.AMD64)
         place = (part.offset, part.size)
         rows += sif_format.descriptor(number, kind, *place, name=part.name, extra=extra)
     return rows
@@ -121,7 +112,7 @@ def read_objects(path: Path) -> list[Descriptor]:
 
 
 def partitions(path: Path) -> list[Descriptor]:
-    """Return the file systems of an image: the root's, then the overlays in order."""
+    """Return the file systems of an image: the squashfs, then overlays that users added."""
     every = read_objects(path)
     found = [each for each in every if each.kind == PARTITION]
     if not found:
@@ -132,6 +123,20 @@ def partitions(path: Path) -> list[Descriptor]:
     if cut := [each.name or "an object" for each in every if each.end > size]:
         raise no_image(path, f"it is cut short: {cut[0]} ends after the end of the file")
     return found
+
+
+def root(path: Path) -> Descriptor:
+    """Return the squashfs of an image; raise ``InputError`` if it has several, or none."""
+    found = [each for each in partitions(path) if each.form == SQUASHFS]
+    if len(found) != 1:
+        why = f"it has {len(found)} file systems that are squashfs, expected one"
+        raise no_image(path, why, "build it again, or unpack it and build an image of the files")
+    return found[0]
+
+
+def has_overlay(path: Path) -> bool:
+    """Return whether a user added a writable overlay (``singularity overlay create``)."""
+    return any(each.form == EXT3 for each in partitions(path))
 
 
 NO_IMAGE = "name an image file, such as image.sif"

@@ -93,12 +93,10 @@ def wrong_versions(stated: Mapping[str, str], provides: Mapping[str, str]) -> li
 
 def _files(image: Path) -> Sequence[str]:
     """Return the absolute paths of all files of an image."""
-    found: list[str] = []
-    for each in sif.partitions(image):
-        if each.form == sif.SQUASHFS:
-            words = ["unsquashfs", "-offset", str(each.offset), "-dest", "/", "-ls", str(image)]
-            found += process.capture(words, limits=budget.FILES).splitlines()
-    return [re.sub("^/+", "/", each) for each in found]
+    place = str(sif.root(image).offset)
+    words = ["unsquashfs", "-offset", place, "-dest", "/", "-ls", str(image)]
+    listed = process.capture(words, limits=budget.FILES)
+    return [re.sub("^/+", "/", each) for each in listed.splitlines()]
 
 
 def _versions(names: Sequence[str], read: Callable[[str], str]) -> Iterator[tuple[str, str]]:

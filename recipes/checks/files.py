@@ -14,7 +14,8 @@ from pathlib import Path
 
 from lumi_inside.checking import HOST_PATHS, failed, note, resolved
 from lumi_inside.image.extensible import is_own
-from lumi_inside.image.installed import IMAGE, PACKAGES
+from lumi_inside.image.installed import MOUNTED, PACKAGES
+from lumi_inside.image.walk import walk
 
 MOST = 10
 """Paths that are named for one reason."""
@@ -185,7 +186,7 @@ system = of_distribution()
 public = system | {path for package in PACKAGES for path, _ in package.files}
 host = [each.encode() for each in os.environ.get(HOST_PATHS, "").split(":") if each]
 paths = 0
-for one in IMAGE.walk():
+for one in walk("/", MOUNTED):
     paths += 1
     look(one, system, found)
     plain = one.is_file() and 0 < one.size <= LARGEST and not one.path.endswith(".pyc")
@@ -200,6 +201,6 @@ if own and example.exists() and sources.exists() and example.read_bytes() != sou
     found.add("apt's sources are not the distribution's own", str(sources))
 if found.paths:
     failed(*found.words())
-unseen = sorted(IMAGE.hidden & HIDDEN)
+unseen = sorted(MOUNTED & HIDDEN)
 note("hidden by mounts", unseen)
 print(f"{paths} paths are clean; not seen for what is mounted there: {', '.join(unseen) or 'none'}")

@@ -13,8 +13,10 @@ from fnmatch import fnmatch
 from lumi_inside.checking import failed, note
 from lumi_inside.elf.linkage import brought_by_others, unmet
 from lumi_inside.elf.loader import VARIABLE, Tree
+from lumi_inside.elf.reader import linked
 from lumi_inside.image.distributions import plain_name
-from lumi_inside.image.installed import IMAGE, PACKAGES
+from lumi_inside.image.installed import MOUNTED, PACKAGES
+from lumi_inside.image.walk import loadable, walk
 
 OWN_TEST = "a test of PyTorch's own build, which gives it the libraries' folder"
 DEBUGGER = (
@@ -45,9 +47,9 @@ IMPORTS = re.compile(r"(?m)^[ \t]*(?:import|from)[ \t]+([A-Za-z_]\w*)")
 def elf_files():
     """Return each ELF file of the image by its path, and in words those that are damaged."""
     read, damaged = {}, []
-    for one in IMAGE.walk():
+    for one in walk("/", MOUNTED):
         try:
-            found = IMAGE.loadable(one)
+            found = loadable(one)
         except PermissionError:  # root's alone, and this is another user
             continue
         if isinstance(found, str):
@@ -101,7 +103,7 @@ def imports(paths, modules, sought):
 
 files, damaged = elf_files()
 folders = [each for each in os.environ.get(VARIABLE, "").split(":") if each]
-missing = unmet(Tree("/", first=folders, reader=IMAGE.linked, readlink=IMAGE.readlink), files)
+missing = unmet(Tree("/", first=folders, reader=linked), files)
 excused = [each for each in missing if any(fnmatch(each.asker, path) for path in EXCUSED)]
 missing = [each for each in missing if each not in excused]
 if missing:

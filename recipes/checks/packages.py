@@ -5,6 +5,7 @@
 # hint: rebuild the image; unset PYTHONPATH, and bind nothing over /opt/venv and /usr
 # ///
 
+import os
 import re
 import stat
 import subprocess
@@ -12,7 +13,7 @@ import sys
 
 from lumi_inside.checking import failed, note, record, resolved
 from lumi_inside.image.distributions import UNSAID, plain_name
-from lumi_inside.image.installed import IMAGE, PACKAGES
+from lumi_inside.image.installed import PACKAGES
 from lumi_inside.image.inventory import system_packages
 
 MOST = 10
@@ -78,15 +79,15 @@ def damaged(package):
     wrong = []
     for path, size in package.files:
         try:
-            seen = IMAGE.look(path)
+            seen = os.lstat(path)
         except OSError:
             # pip compiles these, and a package may have some for other Pythons.
             if not path.endswith(".pyc"):
                 wrong.append(f"{path} of the Python package {package.name} is not there")
             continue
         # A link takes the place of a file where a layer put the image's own library there.
-        if size not in (UNSAID, seen.size) and not stat.S_ISLNK(seen.mode):
-            is_now = f"has {seen.size} bytes, not {size}"
+        if size not in (UNSAID, seen.st_size) and not stat.S_ISLNK(seen.st_mode):
+            is_now = f"has {seen.st_size} bytes, not {size}"
             wrong.append(f"{path} of the Python package {package.name} {is_now}")
     yield from wrong[:MOST]
     if len(wrong) > MOST:

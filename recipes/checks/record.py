@@ -9,7 +9,7 @@ import os
 import sys
 
 from lumi_inside.checking import failed, home
-from lumi_inside.image.listing import mounts, walk
+from lumi_inside.image.walk import mounts, walk
 
 MANIFEST = "sha256sums"
 """Written when the image was sealed, in the form of sha256sum."""

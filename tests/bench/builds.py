@@ -58,7 +58,6 @@ class Bench:
         self.work: Path = arguments.work.absolute()
         self.ours = self.work / "ours"
         self.image = self.ours / "image.sif"
-        self.flat = self.ours / "flat.sif"
         self.logs = self.work / "logs"
         self.logs.mkdir(parents=True, exist_ok=True)
         self.rendered = Rendered(arguments.recipe, self.work / "recipes")
@@ -145,7 +144,6 @@ def ours(bench: Bench) -> Figures:
     sizes = {name: disk(bench.ours / part) for name, part in parts.items()}
     # With the folder that they lie in, which the peak has too.
     sizes["together"] = disk(bench.ours)
-    bench.build(bench.flat, "--pack", "flat")
     return {**result, **seen, **sizes}
 
 
@@ -203,27 +201,13 @@ def middle(bench: Bench) -> Figures:
     return {**result, "changed": bench.arguments.middle, "spared": bench.arguments.spared}
 
 
-def packs(bench: Bench) -> Figures:
-    """Pack both ways, each after a change of the top layer of its own."""
-    figures: Figures = {}
-    for _ in range(CHANGES):
-        for form, image in _images(bench).items():
-            bench.change_top()
-            result = bench.build(image, "--pack", form)
-            seen = figures.setdefault(form, {"whole": [], "pack": []})
-            seen["whole"].append(result["whole"])
-            seen["pack"].append(result["took"]["pack"])
-            seen["image"] = image.stat().st_size
-    return figures
-
-
 def starts(bench: Bench) -> Figures:
-    """Start programs in both images, with the image in the memory and on the disk alone."""
+    """Start programs in our image and in plain Apptainer's, from the memory and from the disk."""
     module = bench.arguments.module
     programs = {"true": ["true"], f"import {module}": ["python3", "-c", f"import {module}"]}
     figures: Figures = {"cold by": "", "programs": list(programs)}
     for name, program in programs.items():
-        for form, image in _images(bench).items():
+        for builder, image in _images(bench).items():
             command = find_engine().execute(image, program, binds=())
             times: dict[str, list[float]] = {"warm": [], "cold": []}
             seconds(command, env=clean_environment())
@@ -232,12 +216,12 @@ def starts(bench: Bench) -> Figures:
             for _ in range(STARTS):
                 figures["cold by"] = _forget(image)
                 times["cold"].append(seconds(command, env=clean_environment()))
-            figures[f"{form} {name}"] = times
+            figures[f"{builder} {name}"] = times
     return figures
 
 
 def _images(bench: Bench) -> dict[str, Path]:
-    return {"layered": bench.image, "flat": bench.flat}
+    return {"lumicontainer": bench.image, "Apptainer": bench.work / "plain/plain.sif"}
 
 
 def _forget(image: Path) -> str:
@@ -253,7 +237,7 @@ def _forget(image: Path) -> str:
 
 
 PARTS: dict[str, Callable[[Bench], Figures]] = {
-    part.__name__: part for part in (ours, plain, docker, unchanged, top, middle, packs, starts)
+    part.__name__: part for part in (ours, plain, docker, unchanged, top, middle, starts)
 }
 
 

@@ -12,7 +12,7 @@ import pytest
 from lumicontainer.image import digests, sif, sif_format
 from lumicontainer.image.digests import CHANGED, WHOLE
 
-from ..integration.conftest import ENGINE, FORMS, lumicontainer, recipes, small
+from ..integration.conftest import ENGINE, lumicontainer, recipes, small
 from ..programs import run
 from ..unit.test_digests import flip, flipped
 
@@ -23,15 +23,14 @@ FLIPS = 40
 
 
 class Image(NamedTuple):
-    """Hold an image that a test may change, the folder of its recipe, and its form."""
+    """Hold an image that a test may change, and the folder of its recipe."""
 
     path: Path
     recipes: Path
-    form: str
 
     def build(self, *words: object) -> subprocess.CompletedProcess[str]:
         where = ("--recipes", self.recipes, "--output", self.path)
-        done = lumicontainer("build", "small", *where, "--pack", self.form, "--no-verify", *words)
+        done = lumicontainer("build", "small", *where, "--no-verify", *words)
         assert done.returncode == 0, done.stderr
         return done
 
@@ -40,10 +39,10 @@ class Image(NamedTuple):
         return bool(json.loads(self.build("--dry-run", "--json").stdout)["up_to_date"])
 
 
-@pytest.fixture(scope="module", params=FORMS)
-def built(request: pytest.FixtureRequest, small: Path, recipes: Path) -> Image:
-    """Build the small image in a form that this host's engine reads."""
-    image = Image(small.with_name(f"{request.param}.sif"), recipes, request.param)
+@pytest.fixture(scope="module")
+def built(small: Path, recipes: Path) -> Image:
+    """Build the small image."""
+    image = Image(small.with_name("changed.sif"), recipes)
     image.build()
     return image
 
@@ -66,15 +65,15 @@ def test_every_flipped_bit_is_found(image: Image) -> None:
 
 
 def test_the_commands_find_a_flipped_bit_and_say_where(image: Image) -> None:
-    overlay = sif.partitions(image.path)[-1]
+    root = sif.root(image.path)
     assert image.is_current()
-    flip(image.path, overlay.offset + overlay.size // 2)
+    flip(image.path, root.offset + root.size // 2)
 
     assert not image.is_current()
     for words in (("inspect", "--check", image.path), ("verify", image.path)):
         done = lumicontainer(*words)
         assert done.returncode == 1, done.stdout
-        assert f"{overlay.name}, bytes {overlay.offset} to {overlay.end - 1}: " in (
+        assert f"{root.name}, bytes {root.offset} to {root.end - 1}: " in (
             done.stdout + done.stderr
         )
 

@@ -20,7 +20,7 @@ from lumicontainer.build.cache.store import object_name
 from lumicontainer.constants import HOME
 from lumicontainer.engines import find_engine
 from lumicontainer.host.site import DEBIAN_KEYRING, read_site
-from lumicontainer.image.sif import partitions
+from lumicontainer.image.sif import root as root_of
 from lumicontainer.system.files.temporary import temporary_root
 from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.user_namespaces import namespace_command
@@ -33,8 +33,10 @@ from .people import ordinary
 ENGINE = shutil.which("apptainer") or "singularity"
 """Apptainer, or SingularityCE, which has no command `apptainer`."""
 
-FORMS = ("layered", "flat") if find_engine().stacks else ("flat",)
-"""The forms of images that this host's engine reads, the default first."""
+PLATFORMS = {"zstd": "workstation", "gzip": "gzip"}
+"""A platform for each compression of images; the second is one of the recipe of nasty layers."""
+COMPRESSIONS = ("zstd", "gzip") if find_engine().compression == "zstd" else ("gzip",)
+"""The compressions that this host's engine reads, the default first."""
 
 STRANGE_LINES = {name: value for name, value in STRANGE.items() if not {*"\r\n"} & {*value}}
 """Those that a Dockerfile can hold too, and that reach Docker's client as text."""
@@ -155,8 +157,8 @@ def in_namespace(*command: object) -> str:
 
 
 def unpacked(image: Path, root: Path) -> Path:
-    """Unpack all file systems of an image into the folder ``root``, each over those below it."""
-    parts = [word for each in partitions(image) for word in (image, each.offset)]
+    """Unpack the file system of an image into the folder ``root``."""
+    parts = [image, root_of(image).offset]
     in_namespace(sys.executable, TREES, "unpack", root, *parts)
     return root
 

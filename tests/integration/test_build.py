@@ -112,8 +112,7 @@ def test_layers_may_be_called_as_the_files_of_a_build_are(old: Path) -> None:
 
 def test_what_a_user_laid_on_an_image_is_not_lost(recipes: Path, tmp_path: Path) -> None:
     image = tmp_path / "small.sif"
-    words = ("build", "small", "--recipes", recipes, "--output", image, "--pack", "flat")
-    words = (*words, "--no-verify")
+    words = ("build", "small", "--recipes", recipes, "--output", image, "--no-verify")
     lumicontainer(*words, code=0)
     check_output(ENGINE, "overlay", "create", "--size", "64", image)
     before = image.read_bytes()

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -82,9 +83,8 @@ def test_a_kernel_is_written_once_and_never_over_another(notebook: Path, tmp_pat
     [
         ((), "the image has no Jupyter kernel", ""),
         (("--name", "a/b"), "invalid name of a kernel 'a/b'", ""),
-        (("--edf",), "cannot use a layered image\n", "lumicontainer build --pack flat\n"),
     ],
-    ids=["package", "name", "edf"],
+    ids=["package", "name"],
 )
 def test_what_no_kernel_can_run_is_refused(
     small: Path, tmp_path: Path, options: tuple[str, ...], message: str, hint: str
@@ -113,22 +113,13 @@ DOCUMENTED = {
 SITE = "summary: x\naccelerator: cpu\nbinds:\n  - {path: /srv, reason: data lies there}\n"
 
 
-@pytest.fixture(scope="session")
-def flat(tmp_path_factory: pytest.TempPathFactory, recipes: Path, small: Path) -> Path:
-    """Build the recipe ``small`` as one file system."""
-    path = tmp_path_factory.mktemp("flat") / "small.sif"
-    words = ("--recipes", recipes, "--pack", "flat", "--no-verify", "--output", path)
-    succeeded(lumicontainer("build", "small", *words))
-    return path
-
-
 def test_an_edf_has_documented_keys_and_all_that_the_image_would_set(
-    flat: Path, tmp_path: Path
+    small: Path, tmp_path: Path
 ) -> None:
     site = tmp_path / "own/envs/site.yaml"
     site.parent.mkdir(parents=True)
     site.write_text(SITE)
-    words = ["--edf", flat, "--platform", "site", "--recipes", tmp_path / "own"]
+    words = ["--edf", small, "--platform", "site", "--recipes", tmp_path / "own"]
     done = lumicontainer("kernel", *words, env={"EDF_PATH": f"{tmp_path}:/nowhere"})
     assert done.stdout == f"{tmp_path}/small.toml\n", done.stderr
     found = tomllib.loads((tmp_path / "small.toml").read_text())
@@ -144,14 +135,15 @@ def test_an_edf_has_documented_keys_and_all_that_the_image_would_set(
     assert greeting.stdout == "it's $(id) `id` %post {{ x }}", greeting.stderr
 
 
-def test_the_file_system_of_an_image_is_copied_once(flat: Path, tmp_path: Path) -> None:
-    squashfs = flat.with_name("small.sif.squashfs")
+def test_the_file_system_of_an_image_is_copied_once(small: Path, tmp_path: Path) -> None:
+    image = Path(shutil.copy(small, tmp_path / "small.sif"))
+    squashfs = tmp_path / "small.sif.squashfs"
 
     def written() -> int:
-        succeeded(lumicontainer("kernel", "--edf", flat, "--prefix", tmp_path))
+        succeeded(lumicontainer("kernel", "--edf", image, "--prefix", tmp_path))
         return squashfs.stat().st_mtime_ns
 
     first = written()
     assert written() == first
-    flat.touch()
+    image.touch()
     assert written() == first

@@ -11,7 +11,7 @@ import pytest
 
 from lumicontainer.build.cache.store import INDEX, LAYER, Cache
 from lumicontainer.build.tree.index import Index, differences, read_index
-from lumicontainer.image.sif import partitions
+from lumicontainer.image.sif import root
 
 from ..conftest import ROOT
 from .conftest import check_output, in_namespace, lumicontainer, run, write_files
@@ -167,10 +167,9 @@ def test_compiling_runs_under_proot_only_if_no_engine_starts(built: str, build: 
     assert "above: compile: in a container of the engine, without ptrace" in printed
 
 
-def in_flat(image: Path, *words: object) -> str:
-    """Return what unsquashfs prints of an image of one file system."""
-    (part,) = partitions(image)
-    return check_output("unsquashfs", "-offset", part.offset, *words)
+def in_image(image: Path, *words: object) -> str:
+    """Return what unsquashfs prints of an image."""
+    return check_output("unsquashfs", "-offset", root(image).offset, *words)
 
 
 def test_a_slurm_job_builds_by_proot(
@@ -186,7 +185,7 @@ def test_a_slurm_job_builds_by_proot(
     printed = build(*job, "--runtime", "proot", "--set", "above.word=third", allowed=True)
     assert "the job runs on nid00500" in printed
     assert "runtime: proot" in printed
-    assert in_flat(image, "-cat", image, "opt/compiled.txt") == "third\n"
+    assert in_image(image, "-cat", image, "opt/compiled.txt") == "third\n"
 
 
 def test_the_flat_image_has_the_owners_of_its_layers(
@@ -195,7 +194,7 @@ def test_the_flat_image_has_the_owners_of_its_layers(
     home: Path,
 ) -> None:
     row = layers(cache)["above"]["opt/owned"]
-    listed = in_flat(home / "users.sif", "-lln", home / "users.sif", "opt/owned")
+    listed = in_image(home / "users.sif", "-lln", home / "users.sif", "opt/owned")
     assert f"{row.uid}/{row.gid}" in listed
 
 

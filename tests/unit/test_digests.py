@@ -155,5 +155,5 @@ def test_the_record_is_the_same_for_known_and_for_read_digests(path: Path) -> No
     (part,), read = sif.partitions(path), path.read_bytes()
     sha256 = digests.part("squashfs", 0, b"squash" * 99).sha256
     plan = sif.layout("Bootstrap: x\n", {"data": {}})
-    sif.complete(path, plan, [sif.Partition(part.offset, part.size, sha256)])
+    sif.complete(path, plan, sif.Partition(part.offset, part.size, sha256))
     assert path.read_bytes() == read

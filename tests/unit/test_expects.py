@@ -61,7 +61,9 @@ def test_a_build_starts_as_many_jobs_as_memory_allows(monkeypatch: pytest.Monkey
 def test_a_layer_that_is_not_built_takes_what_it_expects(write: Write, tmp_path: Path) -> None:
     found = sizes(plan(write), Cache(tmp_path / "cache").open())
     assert max(found.expected) == GIB, "packed it has a quarter of the size"
-    assert found.temporary(flat=False, unpacked=False) > 8 * GIB, "its tree, and its step beside it"
+    assert found.temporary(unpacks=False, unpacked=False) > 8 * GIB, (
+        "its tree, and its step beside it"
+    )
 
 
 def test_a_layer_that_was_built_takes_what_it_took_last(write: Write, tmp_path: Path) -> None:

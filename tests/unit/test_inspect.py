@@ -14,7 +14,7 @@ import pytest
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.errors import HostError, InputError
 from lumicontainer.host.binds import needs_of, recorded_binds
-from lumicontainer.image import records, sif
+from lumicontainer.image import records, sif, sif_format
 from lumicontainer.verify.subject import read_subject
 
 from ..programs import run
@@ -118,22 +118,32 @@ def test_an_image_of_an_unknown_compression_is_refused(tmp_path: Path) -> None:
         file.seek(only.offset + 20)
         file.write(b"\x63")
     plan = sif.layout("Bootstrap: x\n", {"data": {}})
-    sif.complete(path, plan, [sif.Partition(only.offset, only.size)])
+    sif.complete(path, plan, sif.Partition(only.offset, only.size))
     require_unreadable(path, r"(?s)cannot read.*compression.*squashfs-tools 4\.5")
 
 
 def test_what_a_user_laid_on_top_of_an_image_hides_no_record(tmp_path: Path) -> None:
-    path = made(tmp_path, json.dumps(RECORD))
-    (lower,) = sif.partitions(path)
-    upper = sif.Partition(sif.align(path.stat().st_size), 4096)
-    with path.open("r+b") as file:
-        file.truncate(upper.offset + upper.size)
-    plan = sif.layout("Bootstrap: x\n", {"data": {}})
-    sif.complete(path, plan, [sif.Partition(lower.offset, lower.size), upper])
-    with path.open("r+b") as file:
-        file.seek(4096 + 4 * 585 - 384)
-        assert file.read(8) == struct.pack("<ii", sif.SQUASHFS, 4)
-        file.seek(-8, 1)
-        file.write(struct.pack("<i", 2))  # ext3, as `apptainer overlay create` adds it.
+    path = add_file_system(made(tmp_path, json.dumps(RECORD)), sif.EXT3)
     binds = recorded_binds(records.resolved(path))
     assert [bind.path for bind in binds] == ["/opt/cray", "/run/cxi"]
+
+
+def test_an_image_with_layers_that_only_some_engines_read_is_refused(tmp_path: Path) -> None:
+    path = add_file_system(made(tmp_path, json.dumps(RECORD)), sif.SQUASHFS)
+    with pytest.raises(InputError, match="2 file systems that are squashfs, expected one"):
+        records.resolved(path)
+
+
+def add_file_system(path: Path, form: int) -> Path:
+    """Add a file system as `apptainer overlay create` and `apptainer sif add` do."""
+    rows = sif.read_objects(path)
+    place = sif.align(path.stat().st_size)
+    extra = struct.pack("<ii3s", form, sif_format.OVERLAY, sif_format.AMD64)
+    row = sif_format.descriptor(
+        len(rows) + 1, sif.PARTITION, place, 4096, name="overlay", extra=extra
+    )
+    with path.open("r+b") as file:
+        file.truncate(place + 4096)
+        file.seek(sif_format.DESCRIPTOR_OFFSET + len(rows) * sif_format.DESCRIPTOR_SIZE)
+        file.write(row)
+    return path

@@ -22,7 +22,7 @@ def image(
     with path.open("wb") as file:
         file.seek(plan.offset)
         file.write(payload)
-    sif.complete(path, plan, [sif.Partition(plan.offset, len(payload))])
+    sif.complete(path, plan, sif.Partition(plan.offset, len(payload)))
     return path
 
 
@@ -83,7 +83,7 @@ def test_a_descriptor_that_leads_out_of_the_file_is_reported(
     at = sif_format.DESCRIPTOR_OFFSET + row * sif_format.DESCRIPTOR_SIZE + field
     content = path.read_bytes()
     path.write_bytes(content[:at] + struct.pack("<q", number) + content[at + 8 :])
-    for read in (sif.partitions, inspect.metadata_bytes, squashfs.compression):
+    for read in (sif.partitions, inspect.metadata_bytes, squashfs.form_of):
         if row == 1 or read != inspect.metadata_bytes:
             with pytest.raises(InputError, match=r"is damaged|is cut short"):
                 read(path)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.image import sif, squashfs
+from lumicontainer.image.assembly.assemble import Source
 from lumicontainer.image.survey import Survey, survey
 
 SITE = "opt/venv/lib/python3.12/site-packages"
@@ -29,7 +30,7 @@ LUMI = {
 
 
 def image_of(folder: Path, files: dict[str, str]) -> Path:
-    """Write an image with one file system."""
+    """Write an image of files."""
     for name, text in files.items():
         path = folder / "tree" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -37,10 +38,10 @@ def image_of(folder: Path, files: dict[str, str]) -> Path:
     image = folder / "theirs.sif"
     layout = sif.layout("", {"data": {"attributes": {}}, "type": "container"})
     image.touch()
-    command = squashfs.squash_command(folder / "tree", image, layout.offset)
+    packed = folder / "packed"
+    command = squashfs.squash_command(folder / "tree", packed)
     subprocess.run(command, check=True, capture_output=True)
-    size = image.stat().st_size - layout.offset
-    squashfs.complete(image, layout, [sif.Partition(layout.offset, size)])
+    squashfs.write_image([Source(packed)], image, layout)
     return image
 
 

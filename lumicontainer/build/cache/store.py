@@ -5,7 +5,6 @@
     │   ├── entry.json          step, inputs of its key, parent, build time
     │   ├── …                   its files (layer.squashfs and files.json; or *.whl)
     │   └── sums                sha256 of each of these, as sha256sum(1) writes and checks them
-    ├── listings/<digest>       the files of a layer, as its image lists them
     ├── held/<hash>             a check that passed for a step, or an image file without damage
     ├── jobs/<job>/             the log of a Slurm job that runs or failed
     ├── images/<hash>           which image uses which objects
@@ -37,10 +36,8 @@ from lumicontainer.system.files.user_cache import require_private, unwritable
 from lumicontainer.system.files.write import sync
 from lumicontainer.system.os_errors import refused
 
-LISTING = "listing"
-"""The list of a layer's files in a draft: derived from the layer, so not part of the object."""
 LAYER, INDEX, ENTRY, SUMS = "layer.squashfs", "files.json", "entry.json", "sums"
-_FOLDERS = ("objects", "listings", "held", "images", "bad", "locks")
+_FOLDERS = ("objects", "held", "images", "bad", "locks")
 UNREADABLE = "repeat the command; if it fails again, remove this folder: a build makes it again"
 
 
@@ -53,7 +50,7 @@ class Entry:
     key: str
     step: str
     kind: str
-    """``layer`` or ``wheels``."""
+    """``layer``, ``wheels``, or ``gzip``: a layer in that compression."""
     parent: str
     """The ``tree`` below it; empty for a base."""
     inputs: Mapping[str, Any]
@@ -91,9 +88,15 @@ def object_name(key: str, parent: str) -> str:
     return hashlib.sha256(f"{key} {parent}".encode()).hexdigest()
 
 
+def conversion_key(entry: Entry, compression: str) -> str:
+    """Return the key of a layer's copy in another compression."""
+    return hashlib.sha256(f"{compression} {entry.digest}".encode()).hexdigest()
+
+
 def step_name(step: str, kind: str) -> str:
     """Return the name in a build of the step that makes an object."""
-    return f"{step}: compile" if kind == "wheels" else step
+    shown = {"wheels": f"{step}: compile", "gzip": f"{step}: gzip"}
+    return shown.get(kind, step)
 
 
 class Damaged(Exception):  # noqa: N818 - callers catch it
@@ -209,16 +212,10 @@ class Cache:
         ``about`` has key, step, kind, parent and inputs. An object with this name is removed; no
         build may use it.
         """
-        listing = draft / LISTING
-        listed = listing.read_bytes() if listing.exists() else b""
-        listing.unlink(missing_ok=True)
         (draft / ENTRY).write_text(f"{json.dumps(about, indent=1, sort_keys=True)}\n")
         sums = [f"{sha256(path)}  {path.name}\n" for path in sorted(draft.iterdir())]
         (draft / SUMS).write_text("".join(sums))
-        entry = self.keep(draft)
-        if listed:
-            self.listing(entry).write_bytes(listed)
-        return entry
+        return self.keep(draft)
 
     def keep(self, draft: Path) -> Entry:
         """Flush a complete draft and give it its name; the same conditions as for ``store``.
@@ -255,10 +252,6 @@ class Cache:
                 raise
             return False
         return True
-
-    def listing(self, entry: Entry) -> Path:
-        """Return where the list of a layer's files lies; it may be missing or damaged."""
-        return self.root / "listings" / entry.digest
 
     def remove(self, name: str, *, dry: bool = False) -> bool:
         """Remove an object unless a build uses it or ``dry`` is set; return whether none does."""
@@ -297,10 +290,6 @@ class Cache:
             if old and entry.name not in keep and self.remove(entry.name, dry=dry):
                 total -= entry.size
                 gone.append(entry)
-        kept = {entry.digest for entry in entries if entry not in gone}
-        for path in written.files(self.root / "listings") if not dry else ():
-            if path.name not in kept:
-                path.unlink(missing_ok=True)
         return gone
 
     def use_lock(self, name: str) -> Path:

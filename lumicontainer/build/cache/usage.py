@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lumicontainer.build.cache import written
-from lumicontainer.build.cache.store import Cache, Entry
+from lumicontainer.build.cache.store import Cache, Entry, conversion_key
 from lumicontainer.errors import InputError
 from lumicontainer.image import records
 from lumicontainer.system.files.write import write_whole
@@ -68,7 +68,7 @@ def _warned(store: Cache, what: str, say: Callable[[str], None]) -> Iterator[Non
 
 
 def note(store: Cache, image: Path, stack: Sequence[Entry], entries: Iterable[Entry]) -> None:
-    """Record the layers of an image, and the wheels among ``entries`` installed in them."""
+    """Record the layers of an image, and what ``entries`` have of wheels and copies of these."""
     objects, key = _objects(stack, entries), stack[-1].key
     facts = {"image": str(image), "key": key, "objects": objects, "time": int(time.time())}
     name = hashlib.sha256(os.fsencode(image)).hexdigest()
@@ -77,8 +77,9 @@ def note(store: Cache, image: Path, stack: Sequence[Entry], entries: Iterable[En
 
 def _objects(stack: Sequence[Entry], entries: Iterable[Entry]) -> list[str]:
     wanted = {str(entry.inputs.get("compiled")) for entry in stack}
-    wheels = [e for e in entries if e.kind == "wheels" and e.key in wanted]
-    return [entry.name for entry in (*stack, *wheels)]
+    wanted |= {conversion_key(entry, "gzip") for entry in stack}
+    others = [e for e in entries if e.kind != "layer" and e.key in wanted]
+    return [entry.name for entry in (*stack, *others)]
 
 
 def uses(store: Cache) -> Iterator[Use]:

@@ -39,16 +39,16 @@ class Due(NamedTuple):
     mark: str
 
 
-async def require_checks(builder: Builder, stack: Stack, partial: Path, *, every: bool) -> None:
+async def require_checks(builder: Builder, stack: Stack, partial: Path) -> None:
     """Run the checks of the packed image; raise ``ExaminedError`` with all that fail.
 
-    Unless ``every`` is set, checks that passed before with the same layers are skipped. Of several
-    builds with the same layers, one at a time runs them.
+    Checks that passed before with the same layers are skipped. Of several builds with the same
+    layers, one at a time runs them.
     """
     with builder.progress.step("check") as task:
         async with locked(builder.cache.make_lock(f"check-{stack[-1].tree}"), task):
             waiting = list(checks_of(builder.plan, stack))
-            due = [one for one in waiting if every or not builder.cache.has_passed(one.mark)]
+            due = [one for one in waiting if not builder.cache.has_passed(one.mark)]
             if len(due) < len(waiting):
                 builder.progress.say(
                     f"{len(waiting) - len(due)} checks of unchanged layers passed before"

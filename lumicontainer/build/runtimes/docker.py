@@ -25,7 +25,6 @@ class Docker(Runtime):
     """Implement ``Runtime`` by containers of Docker."""
 
     name = DOCKER
-    stacks = True
     unproven = "the start modes of Apptainer"
 
     def require_host(self) -> None:

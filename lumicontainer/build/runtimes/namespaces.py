@@ -24,7 +24,7 @@ class Namespaces(Runtime):
     def __init__(self) -> None:
         self.engine = find_engine()
         self.compression = self.engine.compression
-        self.stacks = self.overlays = self.engine.stacks
+        self.overlays = self.engine.can_overlay
 
     def require_host(self) -> None:
         with_ids = user_namespaces.namespace_command()

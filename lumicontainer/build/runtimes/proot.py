@@ -20,7 +20,7 @@ from lumicontainer.core.plan.steps import Plan
 from lumicontainer.engines import Engine, find_engine
 from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.inside.checking import PROOT_TREE
-from lumicontainer.inside.image.listing import SHOWN
+from lumicontainer.inside.image.walk import SHOWN
 from lumicontainer.system import process
 
 _HOST = ("/dev", "/proc", "/sys")
@@ -46,6 +46,7 @@ class PRoot(Runtime):
 
     name = "proot"
     compression = "gzip"
+    checks_tree = True
     unproven = "the start modes of an engine"
 
     def __init__(self) -> None:

@@ -54,8 +54,8 @@ class Runtime(Protocol):
     """The value of ``--runtime``."""
     compression: str = "zstd"
     """The best compression that the checks can read, a name of mksquashfs."""
-    stacks: bool = False
-    """Whether the checks can run in a layered image on this host."""
+    checks_tree: bool = False
+    """Whether the checks may run in the tree in place of the image."""
     overlays: bool = False
     """Whether a program apart runs on the packed layers, without a tree of its own."""
     unproven: str = ""
@@ -91,5 +91,5 @@ class Runtime(Protocol):
     ) -> list[str]:
         """Return the command that runs ``command`` in a packed image as the current user.
 
-        ``tree`` has the same files if the image is flat.
+        ``tree`` has the same files if the runtime ``checks_tree``.
         """

@@ -45,8 +45,7 @@ def settle(tree: Path, listed: str) -> Iterator[str]:
 def main() -> None:
     """Read the command line."""
     file, tree, record = map(Path, sys.argv[1:])
-    offset = next(each.offset for each in sif.partitions(file) if each.form == sif.SQUASHFS)
-    options = ["-offset", str(offset), "-dest"]
+    options = ["-offset", str(sif.root(file).offset), "-dest"]
     words = ["-quiet", "-no-progress", "-no-xattrs", "-force"]
     process.capture(["unsquashfs", *words, *options, str(tree), str(file)], limits=budget.FILES)
     listed = process.capture(["unsquashfs", "-lln", *options, "/", str(file)], limits=budget.FILES)

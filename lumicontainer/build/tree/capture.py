@@ -16,8 +16,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from lumicontainer.build.cache.store import INDEX, LAYER, LISTING
-from lumicontainer.build.tree import list_layer, snapshot, without_root
+from lumicontainer.build.cache.store import INDEX, LAYER
+from lumicontainer.build.tree import snapshot, without_root
 from lumicontainer.build.tree.index import FILE, FOLDER, GONE, Index, Row, with_links, write_index
 from lumicontainer.build.tree.owners import read_owners
 from lumicontainer.build.tree.snapshot import Prints, TreeState, print_of
@@ -154,7 +154,6 @@ def _layer(
         changed = {path: row.mode for path, row in rows.items()}
         with without_root.pack_options(upper, rows, changed) as options:
             process.run([*squashfs.squash_command(upper, draft / LAYER), *options])
-        list_layer.write(upper, draft / LISTING, rows)
     shutil.rmtree(upper)
     snapshot.require_folders(tree, now.rows)
     give_to_owners(draft.iterdir())

@@ -14,6 +14,7 @@ from lumicontainer.inside.node import cpulist
 
 RUNTIMES = ("apptainer", "singularity")
 """Programs that run images; ``singularity`` is SingularityCE."""
+COMPRESSIONS = ("gzip", "zstd")
 STORAGE = ("node", "job", "scratch", "home")
 DEVICES = ("cxi",)
 """Classes of devices in the kernel."""
@@ -178,7 +179,9 @@ class Platform(NamedTuple):
     profile: Annotated[str, validators.stem] = ""
     """The profile to use unless another is asked for."""
     engine: Annotated[str, readers.choice(RUNTIMES, "engine")] = ""
-    """The program that runs images there. For `singularity` images are flat and gzip."""
+    """The program that runs images there."""
+    compression: Annotated[str, readers.choice(COMPRESSIONS, "compression")] = "zstd"
+    """The compression of images, which the engine and the kernel there can read."""
     proot: Line = ""
     """The command that builds a definition where users have no user namespaces; `RECIPE` stands for
     the recipe's name."""

@@ -13,7 +13,7 @@ from fnmatch import fnmatch
 from lumi_inside.checking import failed, note
 from lumi_inside.elf.fatbin import codes
 from lumi_inside.elf.reader import UnreadableError
-from lumi_inside.image.listing import walk
+from lumi_inside.image.walk import walk
 
 ARCHITECTURE = "gfx90a"
 OF_ROCM = "/opt/rocm*"

@@ -15,7 +15,7 @@ from .chain import Build, Place, copy, write_chain
 def base(recipes: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Place, list[Build]]:
     """Build two recipes with the same base at once, one with --rebuild, in an empty cache."""
     root = tmp_path_factory.mktemp("base")
-    words = ("--recipes", recipes, "--pack", "flat", "--no-verify", "--output", root / "base.sif")
+    words = ("--recipes", recipes, "--no-verify", "--output", root / "base.sif")
     lumicontainer("build", "small", *words, code=0)
     place = Place(root, write_chain(root / "recipes", root / "base.sif"))
     for folder in (place.temporary, place.image.parent):

@@ -1,0 +1,186 @@
+"""Assemble one squashfs from layers: their data blocks as they are, and new tables."""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from lumicontainer.errors import InputError, Problem
+from lumicontainer.image.assembly import layout, tree
+from lumicontainer.image.assembly.codecs import CODECS
+from lumicontainer.image.assembly.layout import NOTHING, STORED_DATA, SUPERBLOCK_SIZE
+from lumicontainer.image.assembly.reader import Fragment, Squashfs, read_fragment, read_squashfs
+from lumicontainer.image.assembly.tree import Node
+from lumicontainer.image.assembly.writer import Encoding, Placed, write_tables
+from lumicontainer.system.files.copying import copy_range
+
+Reached = Callable[[int], None]
+Range = tuple[int, int]
+"""The first byte and the one after the last."""
+
+
+class Source(NamedTuple):
+    """Hold where a squashfs begins."""
+
+    path: Path
+    offset: int = 0
+
+
+def assemble_squashfs(
+    sources: Sequence[Source],
+    target: Path,
+    offset: int,
+    time: int,
+    reached: Reached = lambda _: None,
+) -> int:
+    """Write the squashfs of the merged layers at the byte ``offset`` of a file; return its size.
+
+    ``sources`` are the layers, the lowest first, with one size of blocks and one compression. Data
+    that the merged tree does not have are not copied. ``time`` is the squashfs's own, in seconds
+    since 1970; ``reached`` gets the number of bytes copied so far. Raises ``InputError`` if a layer
+    is damaged or does not fit the others.
+    """
+    layers = [read_squashfs(*each, number) for number, each in enumerate(sources)]
+    encoding = _common_encoding(layers, time)
+    root = _merge(layers)
+    with target.open("r+b") as file:
+        data = _Data(file, offset, encoding, reached)
+        for layer in layers:
+            data.copy(layer)
+        file.truncate(data.end)
+        file.seek(data.end)
+        return write_tables(file, offset, root, data.place, data.fragments, encoding)
+
+
+def _common_encoding(layers: Sequence[Squashfs], time: int) -> Encoding:
+    first = layers[0].superblock
+    for layer in layers:
+        own = layer.superblock
+        if (own.compressor, own.block_size) != (first.compressor, first.block_size):
+            what = "the layers have different compressions or sizes of blocks"
+            raise InputError(Problem(what, str(layer.path), hint="rebuild them"))
+    return Encoding(first.compressor, first.block_size, time)
+
+
+def _merge(layers: Sequence[Squashfs]) -> Node:
+    root = layers[0].root
+    tree.remove_whiteouts(root)
+    for layer in layers[1:]:
+        tree.apply(root, layer.root)
+    tree.count_links(root)
+    return root
+
+
+class _Data:
+    """Copy the data of layers into a file, and know where each file's data are in it."""
+
+    def __init__(self, file: BinaryIO, begin: int, encoding: Encoding, reached: Reached) -> None:
+        self.end = begin + SUPERBLOCK_SIZE
+        """The byte of the file after the data."""
+        self.fragments: list[Fragment] = []
+        self._file, self._begin, self._encoding, self._reached = file, begin, encoding, reached
+        self._copied = 0
+        self._moves: list[tuple[Sequence[int], Sequence[int]]] = []
+        """By layer: the begins of the copied ranges, and how far each moves."""
+        self._tails: dict[tuple[int, int], tuple[int, dict[int, int]]] = {}
+        """By layer and fragment: the new number, and the new offsets of its parts if they move."""
+
+    def copy(self, layer: Squashfs) -> None:
+        """Copy what the merged tree uses of the next layer."""
+        number = len(self._moves)
+        used = [node for node in layer.files if node.links]
+        tails = _tails(used, self._encoding.block_size)
+        dead = _tails((node for node in layer.files if not node.links), self._encoding.block_size)
+        whole = [each for each in sorted(tails) if dead.get(each, set()) <= tails[each]]
+        fragments = [layer.fragments[each] for each in whole]
+        self._moves.append(self._copy_ranges(layer, [*_blocks(used), *map(_place, fragments)]))
+        for each, (start, stored) in zip(whole, fragments, strict=True):
+            self._tails[number, each] = len(self.fragments), {}
+            self.fragments.append(Fragment(self._moved(number, start), stored))
+        for each in sorted(tails.keys() - set(whole)):
+            self._tails[number, each] = len(self.fragments), self._rebuild(layer, each, tails[each])
+
+    def place(self, node: Node) -> Placed:
+        """Return where the data of a file are."""
+        start = self._moved(node.layer, node.start) if any(node.blocks) else 0
+        if node.fragment == NOTHING:
+            return Placed(start, NOTHING, 0)
+        number, offsets = self._tails[node.layer, node.fragment]
+        offset = node.fragment_offset
+        return Placed(start, number, offsets.get(offset, offset))
+
+    def _copy_ranges(
+        self, layer: Squashfs, ranges: Iterable[Range]
+    ) -> tuple[Sequence[int], Sequence[int]]:
+        begins, moves = [], []
+        with layer.path.open("rb", buffering=0) as source:
+            for begin, end in _joined(ranges):
+                begins.append(begin)
+                moves.append(self.end - self._begin - begin)
+                place = layer.offset + begin
+                copy_range(source.fileno(), place, self._file.fileno(), self.end, end - begin)
+                self._advance(end - begin)
+        return begins, moves
+
+    def _moved(self, layer: int, start: int) -> int:
+        begins, moves = self._moves[layer]
+        return start + moves[bisect_right(begins, start) - 1]
+
+    def _rebuild(self, layer: Squashfs, number: int, parts: set[Range]) -> dict[int, int]:
+        """Write a fragment again without the ends of removed files; return the new offsets."""
+        content, kept, offsets = read_fragment(layer, number), b"", {}
+        for begin, end in sorted(parts):
+            offsets[begin] = len(kept)
+            kept += content[begin:end]
+        if len(kept) > self._encoding.block_size:
+            raise layout.damaged(layer.path, "ends of files overlap")
+        packed, mark = CODECS[self._encoding.compressor].compress(kept), 0
+        if len(packed) >= len(kept):
+            packed, mark = kept, STORED_DATA
+        self.fragments.append(Fragment(self.end - self._begin, len(packed) | mark))
+        self._file.seek(self.end)
+        self._file.write(packed)
+        self._file.flush()
+        self._advance(len(packed))
+        return offsets
+
+    def _advance(self, size: int) -> None:
+        self.end += size
+        self._copied += size
+        self._reached(self._copied)
+
+
+def _tails(files: Iterable[Node], block_size: int) -> dict[int, set[Range]]:
+    """Return the parts of each fragment that are ends of ``files``."""
+    found: defaultdict[int, set[Range]] = defaultdict(set)
+    for node in files:
+        if node.fragment != NOTHING:
+            found[node.fragment].add(node.tail(block_size))
+    return dict(found)
+
+
+def _blocks(files: Iterable[Node]) -> Iterator[Range]:
+    """Yield the places of the blocks of each file."""
+    for node in files:
+        if size := sum(each & ~STORED_DATA for each in node.blocks):
+            yield node.start, node.start + size
+
+
+def _place(fragment: Fragment) -> Range:
+    return fragment.start, fragment.start + (fragment.stored & ~STORED_DATA)
+
+
+def _joined(ranges: Iterable[Range]) -> Iterator[Range]:
+    """Yield the ranges in order; those that touch or overlap become one."""
+    ordered = sorted(ranges)
+    if not ordered:
+        return
+    begin, end = ordered[0]
+    for first, last in ordered[1:]:
+        if first > end:
+            yield begin, end
+            begin, end = first, last
+        else:
+            end = max(end, last)
+    yield begin, end

@@ -1,0 +1,151 @@
+"""An assembled squashfs has the tree that its layers make, and no byte of anything else."""
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lumicontainer.errors import InputError
+from lumicontainer.image.assembly import layout
+from lumicontainer.image.assembly.assemble import Source, assemble_squashfs
+from lumicontainer.image.assembly.recompress import recompress
+
+from .layers import BLOCK_SIZE, File, Tree, read_tree, write_layer
+
+NAMES = st.sampled_from([b"a", b"b", b"c", b"\xff.new\nline", b"d e"])
+CONTENTS = st.one_of(
+    st.binary(max_size=40),
+    st.integers(0, 3 * BLOCK_SIZE).map(lambda size: random.Random(size).randbytes(size)),
+    st.sampled_from([bytes(2 * BLOCK_SIZE), bytes(5), b"x" * BLOCK_SIZE]),
+)
+FILES = st.builds(File, CONTENTS, st.sampled_from([0o644, 0o4755, 0o600]))
+ENTRIES = st.recursive(
+    st.one_of(FILES, st.sampled_from(["a", "../b", "/c"]), st.none()),
+    lambda entries: st.builds(Tree, st.dictionaries(NAMES, entries, max_size=4)),
+    max_leaves=10,
+)
+LAYERS = st.builds(Tree, st.dictionaries(NAMES, ENTRIES, max_size=5))
+STACKS = st.lists(LAYERS, min_size=1, max_size=5)
+
+
+def lay(low: Tree, high: Tree) -> Tree:
+    """Return the tree that a layer makes of the one below it, as overlayfs(5) says."""
+    entries = dict(low.entries)
+    for name, entry in high.entries.items():
+        below = entries.pop(name, None)
+        if isinstance(entry, Tree):
+            base = below if isinstance(below, Tree) else Tree({})
+            entries[name] = lay(base, entry)
+        elif entry is not None:
+            entries[name] = entry
+    return Tree(entries, high.mode)
+
+
+def merged(stack: list[Tree]) -> Tree:
+    found = Tree({})
+    for layer in stack:
+        found = lay(found, layer)
+    return found
+
+
+def assemble_layers(folder: Path, stack: list[Tree], *, tails: bool = True) -> Path:
+    target = folder / "assembled"
+    target.touch()
+    sources = [
+        Source(write_layer(folder / f"{number}", layer, tails=tails))
+        for number, layer in enumerate(stack)
+    ]
+    assemble_squashfs(sources, target, 0, 0)
+    return target
+
+
+@settings(max_examples=300)
+@given(stack=STACKS, tails=st.booleans())
+def test_layers_make_the_tree_that_overlays_make(
+    tmp_path_factory: pytest.TempPathFactory, stack: list[Tree], tails: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("stack", numbered=True)
+    target = assemble_layers(folder, stack, tails=tails)
+    expected = read_tree(write_layer(folder / "expected", merged(stack)))
+    assert read_tree(target) == expected
+    again = folder / "again"
+    recompress(target, again, layout.ZSTD)
+    assert read_tree(again) == expected
+
+
+def noise(seed: int, size: int) -> bytes:
+    return random.Random(seed).randbytes(size)
+
+
+@pytest.mark.parametrize(
+    "size", [100, BLOCK_SIZE, 3 * BLOCK_SIZE + 7], ids=["end", "block", "both"]
+)
+@pytest.mark.parametrize(
+    "change", [None, b"other", Tree({})], ids=["removed", "replaced", "folder"]
+)
+def test_no_byte_of_a_removed_file_is_in_the_image(
+    tmp_path: Path, size: int, change: Tree | bytes | None
+) -> None:
+    """Other files, which stay, have their ends in the same fragment."""
+    planted = noise(1, size)
+    below = Tree({b"before": noise(2, 50), b"key": planted, b"behind": noise(3, 60)})
+    target = assemble_layers(tmp_path, [below, Tree({b"key": change})])
+    content = target.read_bytes()
+    pieces = [planted[at : at + 16] for at in range(0, size - 16, 16)]
+    assert not any(piece in content for piece in pieces)
+    assert noise(2, 50) in content
+    assert noise(3, 60) in content
+
+
+def test_a_file_that_stays_under_another_name_keeps_its_bytes(tmp_path: Path) -> None:
+    same = File(noise(1, BLOCK_SIZE + 30))
+    target = assemble_layers(tmp_path, [Tree({b"one": same, b"two": same}), Tree({b"one": None})])
+    assert read_tree(target)[b"/two"] == (layout.FILE, 0o644, 0, same.content)
+
+
+def test_a_folder_with_100_000_entries_can_be_read(tmp_path: Path) -> None:
+    names = {b"entry-%06d" % number: f"{number}" for number in range(100_000)}
+    target = assemble_layers(tmp_path, [Tree({b"large": Tree(dict(names))})])
+    found = read_tree(target)
+    assert len(found) == 100_002
+    assert found[b"/large/entry-099999"] == (layout.LINK, 0o777, 0, b"99999")
+
+
+def test_equal_layers_give_equal_bytes(tmp_path: Path) -> None:
+    stack = [Tree({b"b": noise(1, 9000), b"a": noise(2, 9)}), Tree({b"a": None, b"c": b"x"})]
+    found = set()
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        found.add(assemble_layers(tmp_path / name, stack).read_bytes())
+    assert len(found) == 1
+
+
+def test_a_layer_that_is_cut_short_or_changed_is_refused_and_never_hangs(tmp_path: Path) -> None:
+    tree = Tree({b"d": Tree({b"f": noise(1, 5000), b"l": "x"}), b"g": b"yy"})
+    path = write_layer(tmp_path / "layer", tree)
+    whole, target = path.read_bytes(), tmp_path / "target"
+    refused = 0
+    for number in range(600):
+        chance = random.Random(number)
+        content = bytearray(whole)
+        if number % 3:
+            content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+        else:
+            del content[chance.randrange(len(content)) :]
+        path.write_bytes(content)
+        target.write_bytes(b"")
+        try:
+            assemble_squashfs([Source(path)], target, 0, 0)
+        except (InputError, OSError):
+            refused += 1
+    assert refused > 100
+
+
+def test_layers_that_do_not_fit_each_other_are_refused(tmp_path: Path) -> None:
+    first = write_layer(tmp_path / "first", Tree({b"a": b"x"}))
+    recompress(first, tmp_path / "other", layout.ZSTD)
+    (tmp_path / "target").touch()
+    with pytest.raises(InputError, match="different compressions"):
+        assemble_squashfs([Source(first), Source(tmp_path / "other")], tmp_path / "target", 0, 0)
