@@ -45,6 +45,7 @@ with_horovod = partial(six, {"package.horovod": "0.28.1"})
 with_package_torch = partial(six, {"package.torch": "2.9.1+rocm6.4"})
 GPU_SUPPORT = {"environment.MPICH_GPU_SUPPORT_ENABLED": "1"}
 NET_PLUGIN = {"environment.NCCL_NET_PLUGIN": "librccl-net.so"}
+PROTOCOL = {"environment.OFI_NCCL_PROTOCOL": "RDMA"}
 TRITON_VARIABLE = {"environment.FLASH_ATTENTION_TRITON_AMD_ENABLE": "TRUE"}
 AFTER_AITER = "3f94643fb41bcedded28c85185a8e11d42ef1592"
 BEFORE_AITER = "bbe25bacff9f337568b66e69950e549df9839068"
@@ -71,6 +72,9 @@ CASES = {
     "aws-ofi-rccl-given-up": (with_aws_ofi_rccl(), six()),
     "plugin-of-other-version": (six(rccl_plugin__plugin="aws-ofi-rccl"), with_aws_ofi_rccl()),
     "rocm-7-gdr-level": (seven(gdr_level("PHB")), six(gdr_level("PHB"))),
+    "aws-ofi-nccl-connections": (seven(), six()),
+    "ofi-nccl-protocol-libfabric": (six(PROTOCOL), six(PROTOCOL, libfabric="2.6.0")),
+    "ofi-nccl-protocol-plugin": (six(PROTOCOL), seven(PROTOCOL)),
     "rocm-7.2-net-plugin": (with_rocm_7_2(), with_rocm_7_2(NET_PLUGIN)),
     "rocm-7-cray-mpich": (seven(mpich__provider="host"), with_host_mpich()),
     "cray-mpich-host-memory": (with_host_mpich(), with_host_mpich(GPU_SUPPORT)),
@@ -183,6 +187,8 @@ def test_no_shipped_set_of_versions_is_known_to_be_bad_on_lumi_g(recipe: str, pr
     # A warning is left where no choice is better.
     fp16 = profile == "rocm-6.4.4" and recipe != "rocm"
     expected = [("rocm-6.4-fp16", "warning")] if fp16 else []
+    if profile != "rocm-6.4.4":
+        expected = [("aws-ofi-nccl-connections", "warning")]
     assert [(each.rule.id, each.rule.level) for each in found if each.state == HOLDS] == expected
 
 
@@ -197,7 +203,11 @@ def test_no_shipped_set_of_versions_is_known_to_be_bad_on_lumi_g(recipe: str, pr
             {"aws-ofi-rccl-libfabric", "aws-ofi-rccl-given-up"},
         ),
         ("rocm-6.4.4", ["mpich.provider=host"], {"cray-mpich-host-memory"}),
-        ("rocm-7.0.2", ["mpich.provider=host", "mpich.version=4.3.2"], {"rocm-7-cray-mpich"}),
+        (
+            "rocm-7.0.2",
+            ["mpich.provider=host", "mpich.version=4.3.2"],
+            {"rocm-7-cray-mpich", "aws-ofi-nccl-connections"},
+        ),
     ],
 )
 def test_a_mixture_of_the_shipped_layers_is_known_for_what_it_is(

@@ -22,7 +22,9 @@ CASE = "case"
 
 FIELDS = {
     **dict.fromkeys(("Bind", "CacheFolder", "Check", "CheckNeeds", "Checks"), RECORD),
-    **dict.fromkeys(("Discouraged", "Gpu", "HostLibrary", "Threshold", "Variable"), RECORD),
+    **dict.fromkeys(
+        ("Advised", "Discouraged", "Gpu", "HostLibrary", "Threshold", "Variable"), RECORD
+    ),
     **dict.fromkeys(("GitSource", "Packages", "SdistSource", "UrlSource"), STEP),
     "Bootstrap": BASE,
     **dict.fromkeys(("Bootstrap.image", "Bootstrap.image_of", "Bootstrap.sha256"), NOTHING),

@@ -47,7 +47,7 @@ def test_each_gcd_of_lumi_g_has_seven_cores_of_one_ccd_beside_the_system_s_own()
 
 
 def test_a_rank_on_lumi_g_reads_all_tables_of_its_platform() -> None:
-    tables = {"gpus", "interface_prefix", "variables", "discouraged", "caches"}
+    tables = {"gpus", "interface_prefix", "variables", "discouraged", "advised", "caches"}
     assert platform_tables(lumi()).keys() == tables
     assert platform_tables(open_catalog().platform("workstation")) == {}
 

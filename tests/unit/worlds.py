@@ -152,6 +152,7 @@ WORLD = World(
         gpus=(model.Gpu("a", "1", 0),),
         variables=(model.Variable("A", "why", "source", when=WHEN, unless_set=("B",)),),
         discouraged=(model.Discouraged("A", "why", "source", "hint", ("x",), ("y",), WHEN),),
+        advised=(model.Advised("A", "x", "why", "source", WHEN),),
         caches=(model.CacheFolder("B", "folder", "node", "why", "source"),),
     ),
     model.Profile(

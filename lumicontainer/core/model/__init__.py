@@ -14,6 +14,13 @@ from lumicontainer.core.model.layer import (
     Provider,
     Variant,
 )
-from lumicontainer.core.model.platform import CacheFolder, Discouraged, Gpu, Platform, Variable
+from lumicontainer.core.model.platform import (
+    Advised,
+    CacheFolder,
+    Discouraged,
+    Gpu,
+    Platform,
+    Variable,
+)
 from lumicontainer.core.model.recipe import LayerUse, Profile, Recipe
 from lumicontainer.core.model.source import GitSource, SdistSource, Source, UrlSource

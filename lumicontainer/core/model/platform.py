@@ -147,6 +147,21 @@ class Discouraged(NamedTuple):
 ADiscouraged: TypeAlias = Annotated[Discouraged, fields_of("a discouraged variable", Discouraged)]
 
 
+class Advised(NamedTuple):
+    """Name a value that should help, and that is only advised until the platform confirms it."""
+
+    name: Constant
+    """The name of the variable."""
+    value: Line
+    """The value. Whoever exports it opts in."""
+    reason: Line
+    """The reason."""
+    source: Line
+    """The document that says so."""
+    when: When = {}
+    """The conditions, which must all hold when the rank starts."""
+
+
 class CacheFolder(NamedTuple):
     """Name the folder that a variable is set to."""
 
@@ -198,6 +213,8 @@ class Platform(NamedTuple):
     switches a row off."""
     discouraged: tuple[ADiscouraged, ...] = ()
     """Variables that do harm if a user exports them."""
+    advised: tuple[Annotated[Advised, fields_of("an advised variable", Advised)], ...] = ()
+    """Variables that no rank gets by itself: one rank warns if the user has not set them."""
     caches: tuple[Annotated[CacheFolder, fields_of("a cache", CacheFolder)], ...] = ()
     """Variables that name a cache, and the folder for it."""
 

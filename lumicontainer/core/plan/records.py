@@ -68,13 +68,14 @@ def platform_tables(platform: Platform) -> dict[str, Any]:
     """Return what lumi-entry needs of a platform, as plain data; what it does not say is not there.
 
     Shape: ``gpus`` (in the order of ROCr), ``interface_prefix``, ``variables``,
-    ``discouraged``, ``caches``.
+    ``discouraged``, ``advised``, ``caches``.
     """
     tables = {
         "gpus": [_given(each._asdict()) for each in platform.gpus],
         "interface_prefix": platform.interface_prefix,
         "variables": [_given(each._asdict()) for each in platform.variables],
         "discouraged": [_given(each._asdict()) for each in platform.discouraged],
+        "advised": [_given(each._asdict()) for each in platform.advised],
         "caches": [each._asdict() for each in platform.caches],
     }
     return _given(tables)

@@ -102,6 +102,7 @@ def decide(context: Context) -> Decision:
         # The launcher would give each of its ranks one thread.
         settings = [*_meeting(context), *affinity.threads(context)]
         variables.judge_discouraged(context, settings)
+        variables.advise(context)
         return Decision(context, settings, [*_no_srun(env, launch), *context.warnings])
     if launch.name == TORCHRUN:
         names = [*RANKS, *SINGLE, gpus.ROCR, gpus.HIP, gpus.CUDA]
@@ -122,6 +123,7 @@ def decide(context: Context) -> Decision:
     for group in (affinity.threads, variables.settings, caches.settings):
         settings += group(context)
     variables.judge_discouraged(context, settings)
+    variables.advise(context)
     return Decision(context, settings, [*warnings, *context.warnings])
 
 

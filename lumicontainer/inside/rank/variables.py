@@ -170,6 +170,20 @@ def judge_discouraged(context: Context, settings: list[Setting]) -> None:
             context.warnings.append(_warning(row, context.env, [words for _, words in results]))
 
 
+def advise(context: Context) -> None:
+    """Add a warning for each advised variable that the user has not set."""
+    for row in context.platform.get("advised", ()):
+        results = evaluated(row, context).values()
+        if row["name"] in context.env or STARTED in context.env or not all(m for m, _ in results):
+            continue
+        found = ", ".join(filter(None, (words for _, words in results)))
+        context.warnings.append(
+            f"{row['name']}={row['value']} is advised here{f' ({found})' if found else ''}\n"
+            f"    why: {row['reason']} [{row['source']}]\n"
+            f"   hint: export {row['name']}={row['value']}"
+        )
+
+
 def is_meant(row: Mapping[str, Any], value: str) -> bool:
     """Return whether a row of the table is about a value; an empty value never is."""
     if not value:

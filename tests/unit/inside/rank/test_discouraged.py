@@ -65,6 +65,16 @@ def test_what_does_no_harm_here_gets_no_warning(lumi: World, version: str, env: 
         ("NCCL_SOCKET_IFNAME", "^lo,nmn0", False),
         ("NCCL_NET", "Socket", True),
         ("NCCL_NET", "AWS Libfabric", False),
+        ("NCCL_NET", "OFI", False),
+        ("OFI_NCCL_PROTOCOL", "RDMA", True),
+        ("OFI_NCCL_PROTOCOL", "SENDRECV", False),
+        ("GLOO_SOCKET_IFNAME", "eth0", True),
+        ("GLOO_SOCKET_IFNAME", "hsn0", False),
+        ("GLOO_SOCKET_IFNAME", "hsn0,eth0", True),
+        ("HSA_OVERRIDE_GFX_VERSION", "10.3.0", True),
+        ("HSA_OVERRIDE_GFX_VERSION", "9.0.10", False),
+        ("PYTORCH_ROCM_ARCH", "gfx942", True),
+        ("PYTORCH_ROCM_ARCH", "gfx90a;gfx942", False),
         ("MIOPEN_USER_DB_PATH", "/scratch/project_1/db", True),
         ("MIOPEN_USER_DB_PATH", "/tmp/db", False),
         ("LD_PRELOAD", "/usr/lib/libfabric.so.1 /opt/rocm/lib/librccl.so.1", True),
@@ -74,6 +84,65 @@ def test_lumi_g_s_table_knows_what_harms(lumi: World, name: str, value: str, war
     lumi.layers["pytorch"] = "2.9.1"
     heard = lumi.decide({**seen.srun(0), name: value}).warnings
     assert [f"{name}={value} is kept" in each for each in heard] == [True] * warned
+
+
+@pytest.mark.parametrize(
+    ("layers", "value", "warned"),
+    [
+        ({"libfabric": "2.6.0", "aws-ofi-nccl": "1.20.0"}, "RDMA", False),
+        ({"libfabric": "2.6.0", "aws-ofi-nccl": "1.19.0"}, "RDMA", True),
+        ({"libfabric": "2.1", "aws-ofi-nccl": "1.20.0"}, "rdma", True),
+    ],
+)
+def test_the_plugin_s_protocol_rdma_needs_a_newer_libfabric_and_plugin(
+    lumi: World, layers: dict[str, str], value: str, warned: bool
+) -> None:
+    lumi.layers |= layers
+    heard = lumi.decide({**seen.srun(0), "OFI_NCCL_PROTOCOL": value}).warnings
+    assert ["OFI_NCCL_PROTOCOL" in each for each in heard] == [True] * warned
+
+
+def test_the_older_plugin_does_not_know_the_newer_one_s_name(lumi: World) -> None:
+    lumi.layers = {"aws-ofi-rccl": "1.4.0"}
+    (heard,) = lumi.decide({**seen.srun(0), "NCCL_NET": "OFI"}).warnings
+    assert "knows the name AWS Libfabric alone" in heard
+
+
+def nodes(number: int, **env: str) -> Env:
+    listed = f"nid[{5001:06}-{5000 + number:06}]"
+    return {**seen.srun(0), **seen.step(0, listed, 8 * number, f"8(x{number})", number), **env}
+
+
+CHANNELS = "NCCL_MAX_NCHANNELS"
+
+
+@pytest.mark.parametrize(
+    ("env", "plugin", "heard"),
+    [
+        (nodes(8), "1.20.0", f"{CHANNELS}=20 is advised here (nodes 8, aws-ofi-nccl 1.20.0)"),
+        (nodes(8), "1.19.2", f"{CHANNELS}=20 is advised here (nodes 8, aws-ofi-nccl 1.19.2)"),
+        (nodes(8, **{CHANNELS: "32"}), "1.20.0", f"{CHANNELS}=32 is kept, but discouraged here"),
+        (nodes(8, **{CHANNELS: "112"}), "1.20.0", f"{CHANNELS}=112 is kept, but discouraged here"),
+        (nodes(8, **{CHANNELS: "20"}), "1.20.0", ""),
+        (nodes(8, **{CHANNELS: "4"}), "1.20.0", ""),
+        (nodes(8, **{CHANNELS: ""}), "1.20.0", ""),
+        (nodes(8), "1.19.0", ""),
+        (nodes(7), "1.20.0", ""),
+        (nodes(8, **{STARTED: "torchrun"}), "1.20.0", ""),
+    ],
+)
+def test_from_8_nodes_on_a_limit_of_channels_is_advised_and_not_set(
+    lumi: World, env: Env, plugin: str, heard: str
+) -> None:
+    lumi.layers["aws-ofi-nccl"] = plugin
+    decision = lumi.decide(env)
+    assert CHANNELS not in decision.changes()
+    assert [each.startswith(heard) for each in decision.warnings] == [True] * bool(heard)
+
+
+def test_a_job_without_the_newer_plugin_needs_no_limit_of_channels(lumi: World) -> None:
+    lumi.layers = {"aws-ofi-rccl": "1.4.0"}
+    assert lumi.decide(nodes(16)).warnings == []
 
 
 def test_print_env_shows_it_with_the_variable_in_the_platforms_table_or_not(lumi: World) -> None:
