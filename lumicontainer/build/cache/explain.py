@@ -56,10 +56,15 @@ class InputChange:
         change = _FIXED.get(self.name) or f"{_words(self.before)} → {_words(self.now)}"
         if self.path[0] == "files" and len(self.path) > 1:
             change = "new" if self.before is None else "removed"
-            if self.before and self.now:
+            if _is_file(self.before) and _is_file(self.now):
                 (mode, digest), (new_mode, new_digest) = self.before, self.now
                 change = "changed" if digest != new_digest else f"mode {mode} → {new_mode}"
         return f"{self.name}: {change}"
+
+
+def _is_file(value: Any) -> bool:
+    """Return whether an input is the mode and the digest of a file."""
+    return isinstance(value, list | tuple) and len(value) == len(("mode", "digest"))
 
 
 def walk(plan: Plan, entries: Iterable[Entry]) -> list[Needed]:

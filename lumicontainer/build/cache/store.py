@@ -31,12 +31,15 @@ from typing import Any, Self
 
 from lumicontainer.build.cache import drafts, written
 from lumicontainer.system import flock
+from lumicontainer.system.files.regular import open_no_link
 from lumicontainer.system.files.trust import make_private_folders
 from lumicontainer.system.files.user_cache import require_private, unwritable
 from lumicontainer.system.files.write import sync
 from lumicontainer.system.os_errors import refused
 
 LAYER, INDEX, ENTRY, SUMS = "layer.squashfs", "files.json", "entry.json", "sums"
+LARGEST = 16 << 20
+"""Bytes of a file that is read before its digest is known."""
 _FOLDERS = ("objects", "held", "images", "bad", "locks")
 UNREADABLE = "repeat the command; if it fails again, remove this folder: a build makes it again"
 
@@ -138,7 +141,7 @@ class Cache:
         """
         folder = self.folder(name)
         try:
-            about, sums = (folder / ENTRY).read_bytes(), (folder / SUMS).read_bytes()
+            about, sums = _read(folder / ENTRY), _read(folder / SUMS)
             size = sum(path.lstat().st_size for path in folder.iterdir())
             return parse_entry(folder, about, sums, size=size, used=folder.stat().st_mtime)
         except OSError:
@@ -312,13 +315,34 @@ class Cache:
 def parse_entry(folder: Path, about: bytes, sums: bytes, *, size: int, used: float) -> Entry | None:
     """Return the object of ``folder`` with the content of its two records; None if invalid."""
     try:
-        data = json.loads(about)
-        facts = {each: data[each] for each in ("key", "step", "kind", "parent", "inputs")}
+        facts = _facts(about)
         rows = [row for row in sums.decode().splitlines() if not row.endswith(f"  {ENTRY}")]
         digest = hashlib.sha256("\n".join(rows).encode()).hexdigest()
         return Entry(folder, folder.name, **facts, digest=digest, size=size, used=used)
-    except (ValueError, KeyError, TypeError):
+    except ValueError:
         return None
+
+
+def _facts(about: bytes) -> dict[str, Any]:
+    """Return what an object says about itself; raise ``ValueError`` if that is damaged."""
+    try:
+        data = json.loads(about)
+        facts = {each: data[each] for each in ("key", "step", "kind", "parent", "inputs")}
+        # A lone surrogate could be neither hashed nor printed.
+        json.dumps(facts, ensure_ascii=False).encode()
+    except (KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"{ENTRY} is invalid: {error}") from error
+    texts = (facts[each] for each in ("key", "step", "kind", "parent"))
+    if not all(isinstance(each, str) for each in texts):
+        raise ValueError(f"{ENTRY} has a value of another type")
+    if not isinstance(facts["inputs"], dict):
+        raise ValueError(f"{ENTRY} has inputs of another type")
+    return facts
+
+
+def _read(path: Path) -> bytes:
+    with open_no_link(path) as file:
+        return file.read(LARGEST)
 
 
 def prove(folder: Path, name: str = "") -> None:
@@ -331,9 +355,12 @@ def prove(folder: Path, name: str = "") -> None:
         raise FileNotFoundError(folder)
     try:
         names = {path.name for path in folder.iterdir()}
-        prove_files(names, lambda file: (folder / file).open("rb"), name or folder.name)
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
-        raise Damaged(str(error)) from error
+        prove_files(names, lambda file: open_no_link(folder / file), name or folder.name)
+    except OSError as error:
+        # It is missing, or no file: a folder, a link, a pipe.
+        if error.errno in (None, errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO):
+            raise Damaged(str(error)) from error
+        raise
 
 
 def _prove(folder: Path) -> None:
@@ -350,7 +377,7 @@ def prove_files(names: Collection[str], opened: Callable[[str], BufferedReader],
 
     def read(file: str) -> bytes:
         with opened(file) as stream:
-            return stream.read()
+            return stream.read(LARGEST)
 
     named, found = sums_of(read(SUMS)), {*names} - {SUMS}
     if found != named.keys():
@@ -360,10 +387,10 @@ def prove_files(names: Collection[str], opened: Callable[[str], BufferedReader],
             if hashlib.file_digest(stream, "sha256").hexdigest() != digest:
                 raise Damaged(f"{file} has changed: its sha256 differs")
     try:
-        about = json.loads(read(ENTRY))
+        about = _facts(read(ENTRY))
         if object_name(about["key"], about["parent"]) != name:
             raise Damaged("it belongs to another object")
-    except (ValueError, KeyError, TypeError) as error:
+    except ValueError as error:
         raise Damaged(str(error)) from error
 
 
@@ -372,9 +399,18 @@ def sums_of(content: bytes) -> dict[str, str]:
     try:
         # Not splitlines(), which accepts a damaged line end as another kind of it.
         rows = [line.split("  ", 1) for line in content.decode().removesuffix("\n").split("\n")]
-        return {name: digest for digest, name in rows}
+        named = {name: digest for digest, name in rows}
     except ValueError as error:
         raise Damaged(f"its sums are invalid: {error}") from error
+    if len(named) < len(rows):
+        raise Damaged("its sums name a file twice")
+    if strange := next(filter(_is_strange, named), ""):
+        raise Damaged(f"invalid name of a file: {strange[:60]!a}")
+    return named
+
+
+def _is_strange(name: str) -> bool:
+    return "/" in name or "\0" in name or name in (".", "..")
 
 
 def sha256(path: Path) -> str:

@@ -90,7 +90,7 @@ def uses(store: Cache) -> Iterator[Use]:
             yield Use(
                 path, str(facts["image"]), str(facts["key"]), tuple(map(str, facts["objects"]))
             )
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             yield Use(path)
 
 

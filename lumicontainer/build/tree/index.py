@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from lumicontainer.errors import HostError, Problem
 from lumicontainer.system import budget, process
 
 FILE, FOLDER, SYMLINK, GONE = "file", "folder", "symlink", "gone"
@@ -105,8 +106,28 @@ def find_paths(tree: Path, *words: str) -> dict[str, str]:
 
 
 def read_index(path: Path) -> dict[str, Row]:
-    """Read the index of a layer."""
-    return {name: Row(*row) for name, row in json.loads(path.read_bytes()).items()}
+    """Read the index of a layer; raise ``HostError`` if it is damaged."""
+    try:
+        found = {name: Row(*row) for name, row in json.loads(path.read_bytes()).items()}
+        if all(_is_inside(name) and _is_valid(row) for name, row in found.items()):
+            return found
+        why = "a row has a value of another type, or a path that leaves the layer"
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        why = str(error)
+    hint = f"remove the layer from the cache, and build it again: rm -r {path.parent}"
+    raise HostError(Problem("the index of a layer is damaged", str(path), why, hint))
+
+
+def _is_inside(name: str) -> bool:
+    return (
+        "\0" not in name
+        and (".." not in name or ".." not in name.split("/"))
+        and not name.startswith("/")
+    )
+
+
+def _is_valid(row: Row) -> bool:
+    return tuple(map(type, row)) == (str, int, int, int, str, str)
 
 
 def write_index(path: Path, index: Index) -> None:

@@ -34,8 +34,6 @@ FOLDER = "LUMICONTAINER_SHARED_CACHE"
 _SIGNATURE = "sums.sig"
 _DRAFT = re.compile(rf"\.{HASH}(\.gone)?-\w+")
 """Names of drafts, and of objects that are being removed; the rest of the folder is the users'."""
-_LARGEST = 16 << 20
-"""Bytes of a file that is read before its digest is known."""
 _ABANDONED = 3600
 """Seconds without a change after which a draft belongs to a publish that was killed."""
 
@@ -59,8 +57,6 @@ class _Object:
         return user_name(os.fstat(self.folder).st_uid)
 
     def open(self, name: str) -> BufferedReader:
-        if Path(name).name != name:
-            raise Damaged(f"invalid name of a file: {name!a}")
         try:
             return open_no_link(name, self.folder)
         except OSError as error:
@@ -68,7 +64,7 @@ class _Object:
 
     def read(self, name: str) -> bytes:
         with self.open(name) as file:
-            return file.read(_LARGEST)
+            return file.read(objects.LARGEST)
 
     def states(self) -> list[os.stat_result]:
         """Return the states of the folder and of its entries."""
