@@ -103,7 +103,8 @@ class Pip:
 
     def _finished(self, folder: str, *words: str) -> process.Finished:
         """Run pip in a folder; it runs no code of a package."""
-        command = [self._python, str(_WITHOUT_CODE), folder, *words]
+        pause = str(budget.SOURCE.longest_pause)
+        command = [self._python, str(_WITHOUT_CODE), folder, pause, *words]
         # A pip that is ended leaves its temporary folders.
         settings = {"PIP_QUIET": "0", "TMPDIR": folder}
         return process.finished(command, env={**os.environ, **settings}, limits=budget.RESOLVE)

@@ -3,13 +3,17 @@
 import base64
 import gzip
 import hashlib
+import os
 import random
 import re
+import sys
 
 import pytest
 
 from lumicontainer.core.model import GitSource
+from lumicontainer.pinning.pip import Pip
 from lumicontainer.pinning.sources import sha256_of, whole_commit
+from lumicontainer.pinning.wheels import Target
 from lumicontainer.system import budget
 from lumicontainer.system.process import ProgramError
 
@@ -139,6 +143,18 @@ def test_a_compressed_file_stays_compressed() -> None:
     with answering((Answer(body=bomb, headers={"Content-Encoding": "gzip"}),), []) as host:
         found = sha256_of(f"{UPSTREAM}x", {UPSTREAM: f"http://{host}/"})
     assert found == hashlib.sha256(bomb).hexdigest()
+
+
+def test_pip_does_not_wait_for_as_long_as_a_server_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "SOURCE", budget.SOURCE._replace(longest_pause=0))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    seen: list[str] = []
+    busy = Answer(503, headers={"Retry-After": "100000000"})
+    with answering((busy,), seen) as host, pytest.raises(ProgramError, match="pip failed"):
+        monkeypatch.setenv("PIP_INDEX_URL", f"http://{host}/simple")
+        monkeypatch.setenv("PIP_RETRIES", "2")
+        Pip(Target(f"{sys.version_info.major}.{sys.version_info.minor}")).source("one==1.0")
+    assert seen == ["/simple/one/"] * 3
 
 
 SLOW_PACK = (HEAD, b"Content-Type: application/x-git-upload-pack-advertisement\r\n\r\n")
