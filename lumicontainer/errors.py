@@ -37,6 +37,14 @@ class Problem(NamedTuple):
         return "\n".join(lines)
 
 
+class Fault(NamedTuple):
+    """Say what is wrong with a value."""
+
+    what: str
+    why: str = ""
+    hint: str = ""
+
+
 class Place(NamedTuple):
     """Hold a position in a file; lines and columns count from 1. Line 0 stands for an option."""
 

@@ -16,6 +16,7 @@ from lumicontainer.extending.wanted import read_wanted
 from lumicontainer.image import sif
 from lumicontainer.system import units
 from lumicontainer.system.files.partial import require_folder_of
+from lumicontainer.system.terminal.masking import masked
 from lumicontainer.system.terminal.output import say, write_document
 from lumicontainer.system.terminal.progress import Progress
 
@@ -46,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     sif.read_objects(image)
     require_folder_of(output, "output")
     wanted = read_wanted(arguments.packages, arguments.requirement, arguments.editable)
-    command = f"lumicontainer {shlex.join(sys.argv[1:])}"
+    command = masked(f"lumicontainer {shlex.join(sys.argv[1:])}")
     order = Order(image, wanted, frozenset(map(normal, arguments.allow_change)), command)
     if arguments.into:
         pipeline.check_output(output)

@@ -11,15 +11,20 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from lumicontainer.core.model.requirements import requirement_lines
 from lumicontainer.core.model.wheel_names import normal
-from lumicontainer.errors import Place, Problems
+from lumicontainer.core.yaml.urls import HTTP, HTTPS, find_url_fault
+from lumicontainer.errors import Fault, Place, Problems
 from lumicontainer.extending import conda, hashes, toml_files
 from lumicontainer.extending.lines import PackageLine
 from lumicontainer.system.files.regular import open_regular
+from lumicontainer.system.terminal import masking
 
 _HASH = re.compile(r"\s--hash[= ]")
 _OPTION = re.compile(r"(--[\w-]+|-\w)[=\s]*([^\0]*)")
 _MOST = 1 << 20
 """The largest file of requirements, in bytes."""
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_PIN = re.compile(r"#(?:.*&)?sha256=[0-9a-f]{64}(?:&|$)")
+"""A hash in a URL, which uv writes into its lock and compares."""
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -38,6 +43,7 @@ class Wanted(NamedTuple):
 def read_wanted(packages: Sequence[str], files: Sequence[Path], folders: Sequence[Path]) -> Wanted:
     """Return what the options name; raise ``InputError`` with every problem."""
     problems = Problems()
+    masking.hide_urls(packages)
     lines = [*_packages(packages, problems)]
     for file in files:
         lines += _of_file(file, problems)
@@ -83,19 +89,29 @@ def _packages(packages: Sequence[str], problems: Problems) -> Iterator[PackageLi
 
 
 def _requirement(line: PackageLine, problems: Problems) -> Iterator[PackageLine]:
-    why = ""
+    wrong, plain = None, ""
     try:
-        plain = str(Requirement(line.text))
+        read = Requirement(line.text)
     except InvalidRequirement as error:
-        why = str(error).splitlines()[0]
+        wrong = Fault("", str(error).splitlines()[0], "write NAME, NAME==VERSION or NAME @ URL")
     else:
+        plain = str(read)
         # uv would read each line of a URL by itself.
-        why = "it has a line break" if plain.splitlines()[1:] else ""
-    if why:
-        hint = "write NAME, NAME==VERSION or NAME @ URL"
-        problems.add(f"invalid requirement {line.text!r}", line.where, why=why, hint=hint)
+        wrong = Fault("", "it has a line break", "remove it") if plain.splitlines()[1:] else None
+        wrong = wrong or _find_fault(read.url or "", line)
+    if wrong:
+        what = f"invalid requirement {line.text!r}"
+        problems.add(wrong.what or what, line.where, why=wrong.why, hint=wrong.hint)
     else:
         yield line._replace(text=plain)
+
+
+def _find_fault(url: str, line: PackageLine) -> Fault | None:
+    """Return why the URL of a requirement, which the lock and the record keep, is refused."""
+    if not _SCHEME.match(url):
+        return None
+    pinned = bool(line.hashes or _PIN.search(url))
+    return find_url_fault(url, schemes=(HTTPS, HTTP, "file", "git+https"), pinned=pinned)
 
 
 def _of_file(file: Path, problems: Problems, above: Sequence[Path] = ()) -> Iterator[PackageLine]:
@@ -131,6 +147,7 @@ def _text(file: Path, problems: Problems) -> str | None:
         why = f"it has more than {_MOST} bytes"
         problems.add(what, str(file), why=why, hint="name parts of it with several -r")
         return None
+    masking.hide_urls([text])
     return text
 
 

@@ -13,8 +13,10 @@ from urllib.parse import unquote, urlsplit
 from lumicontainer.core.yaml import readers
 from lumicontainer.core.yaml.nodes import Node, Scalar
 from lumicontainer.core.yaml.parse import parse_yaml
+from lumicontainer.core.yaml.urls import without_secrets
 from lumicontainer.errors import DownloadError, HostError, Place, Problem, Problems, did_you_mean
 from lumicontainer.system.files import trust
+from lumicontainer.system.terminal import masking
 
 OPTION = "--mirror"
 VARIABLE = "LUMICONTAINER_MIRRORS"
@@ -36,7 +38,8 @@ def read_mirrors(options: Iterable[str]) -> dict[str, str]:
 
     Raises ``InputError`` with all problems of both.
     """
-    problems = Problems()
+    problems, options = Problems(), [*options]
+    masking.hide_urls(options)
     found = _read_file(mirrors_file(), problems)
     for option in options:
         words = option.partition("=")[::2]
@@ -60,6 +63,7 @@ def _read_file(path: Path, problems: Problems) -> dict[str, str]:
     except (OSError, UnicodeDecodeError) as error:
         problems.add("cannot read the mirrors", str(path), why=str(error))
         return {}
+    masking.hide_urls([text])
     root = parse_yaml(text, str(path), problems)
     return (readers.mapping(_new, key=_old)(root, problems) or {}) if root else {}
 
@@ -90,13 +94,14 @@ def _address(node: Node, problems: Problems, what: str, schemes: tuple[str, ...]
         return text
     forms = ", ".join(f"{each}://…" for each in schemes)
     hint = f"write {OPTION} FROM=TO, such as https://github.com/=/srv/mirrors/github/"
-    problems.add(f"invalid {what} '{text}': expected {forms}", node.place, hint=hint)
+    shown = without_secrets(text)
+    problems.add(f"invalid {what} '{shown}': expected {forms}", node.place, hint=hint)
     return None
 
 
 def _check_pairs(found: Mapping[str, str], problems: Problems) -> None:
-    for old, new in found.items():
-        image = old.startswith(DOCKER)
+    for old, whole in found.items():
+        image, new = old.startswith(DOCKER), without_secrets(whole)
         if (image and new.startswith("file:")) or (not image and new.startswith(DOCKER)):
             why = f"'{old}' names {'images' if image else 'files'}, and '{new}' does not"
             hint = f"name a registry: {DOCKER}HOST/, http://127.0.0.1:PORT/" if image else ""
@@ -104,6 +109,10 @@ def _check_pairs(found: Mapping[str, str], problems: Problems) -> None:
         elif image and new.startswith(_PLAIN) and not _is_this_host(new):
             why = "over plain http, anyone on the way could change the image"
             problems.add("a registry requires https", OPTION, why=why, hint=f"write {DOCKER}HOST/")
+        elif image and new != whole:
+            why = "images of registries are read without a login"
+            hint = "name a registry that asks for no password"
+            problems.add(f"the mirror '{new}' holds a password", OPTION, why=why, hint=hint)
 
 
 def _is_this_host(url: str) -> bool:

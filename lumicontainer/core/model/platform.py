@@ -8,7 +8,7 @@ from lumicontainer.core.yaml import ranges, readers, validators
 from lumicontainer.core.yaml.nodes import Node
 from lumicontainer.core.yaml.record import fields_of, table_of
 from lumicontainer.core.yaml.validators import Accelerator, Line, Summary
-from lumicontainer.errors import Place, Problems
+from lumicontainer.errors import Fault, Place, Problems
 from lumicontainer.inside import environment as inside
 from lumicontainer.inside.node import cpulist
 
@@ -52,8 +52,8 @@ class Conditions(NamedTuple):
 When: TypeAlias = Annotated[Mapping[str, str], table_of("when", Conditions)]
 
 
-def _negative(value: int) -> readers.Fault | None:
-    return readers.Fault("NUMA nodes are counted from 0") if value < 0 else None
+def _negative(value: int) -> Fault | None:
+    return Fault("NUMA nodes are counted from 0") if value < 0 else None
 
 
 class Gpu(NamedTuple):

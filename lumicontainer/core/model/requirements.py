@@ -12,8 +12,9 @@ from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 
 from lumicontainer.core.model.files import LayerFile
-from lumicontainer.core.yaml.readers import Fault, checked, text
-from lumicontainer.errors import Place, Problems
+from lumicontainer.core.yaml.readers import checked, text
+from lumicontainer.core.yaml.urls import find_url_fault, without_secrets
+from lumicontainer.errors import Fault, Place, Problems
 
 _VERSION = r"[0-9]+(?:\.[0-9]+)*(?:(?:a|b|rc|\.post|\.dev)[0-9]+)*(?:\+[a-z0-9]+(?:\.[a-z0-9]+)*)?"
 NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
@@ -171,8 +172,9 @@ def check_version(name: str, value: object, place: str, problems: Problems) -> N
 
 def check_index(value: object, place: str, problems: Problems) -> None:
     """Note the URL of an index of Python packages that could be anyone's, or shows a password."""
-    if not re.fullmatch(r"https://[A-Za-z0-9][A-Za-z0-9._~/%+:-]*", str(value)):
-        what = f"invalid index of Python packages {str(value)!r}"
+    plain = re.fullmatch(r"https://[A-Za-z0-9][A-Za-z0-9._~/%+:-]*", str(value))
+    if not plain or find_url_fault(str(value)):
+        what = f"invalid index of Python packages {without_secrets(str(value))!r}"
         why = "it must be a URL by https, without a password"
         hint = "write https://HOST/PATH; other indexes and their passwords belong to pip config"
         problems.add(what, place, why=why, hint=hint)

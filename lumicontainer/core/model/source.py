@@ -13,6 +13,7 @@ from lumicontainer.core.yaml import validators
 from lumicontainer.core.yaml.nodes import Mapping, Node
 from lumicontainer.core.yaml.readers import Reader, schema_of, sequence, with_place, with_schema
 from lumicontainer.core.yaml.record import fields_of
+from lumicontainer.core.yaml.urls import HTTP, HTTPS, find_url_fault
 from lumicontainer.errors import KEEP_ONE, Place, Problems, did_you_mean
 
 IMAGE, DEBOOTSTRAP, APT, PYTHON, SDIST, GIT, URL = KINDS = (
@@ -204,11 +205,13 @@ def _source(node: Node, problems: Problems) -> Source | None:
     source: Source | None = _SOURCES[kinds[0]](node, problems)
     if len(problems.found) > before:
         return None
-    if isinstance(source, UrlSource) and source.url.startswith("http:") and not source.sha256:
-        why = "by plain http anyone on the way can change it"
-        hint = "write https://, or add its sha256"
-        problems.add(f"'{source.file}' comes by plain http", node.place, why=why, hint=hint)
-        return None
+    if isinstance(source, UrlSource):
+        pinned = bool(source.sha256)
+        wrong = find_url_fault(source.url, schemes=(HTTPS, HTTP), pinned=pinned)
+        if wrong:
+            what = f"'{source.file}' comes by plain http"
+            problems.add(what, node.place, why=wrong.why, hint=wrong.hint)
+            return None
     return source
 
 

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from lumicontainer.core.yaml.readers import Fault, checked, line, text
-from lumicontainer.errors import did_you_mean
+from lumicontainer.core.yaml.readers import checked, line, text
+from lumicontainer.errors import Fault, did_you_mean
 from lumicontainer.inside import environment as inside
 from lumicontainer.inside.node import cpulist
 from lumicontainer.inside.version_range import Limit, parse_range

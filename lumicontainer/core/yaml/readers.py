@@ -6,12 +6,12 @@ noted why there is none.
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from lumicontainer.core.yaml.nodes import Mapping as MappingNode
 from lumicontainer.core.yaml.nodes import Node, Scalar
 from lumicontainer.core.yaml.nodes import Sequence as SequenceNode
-from lumicontainer.errors import Place, Problems, did_you_mean
+from lumicontainer.errors import Fault, Place, Problems, did_you_mean
 
 T = TypeVar("T")
 Reader: TypeAlias = Callable[[Node, Problems], T | None]
@@ -38,14 +38,6 @@ class Text(str):
         text = cls(value)
         text.place = place
         return text
-
-
-class Fault(NamedTuple):
-    """Say what is wrong with a value."""
-
-    what: str
-    why: str = ""
-    hint: str = ""
 
 
 def with_schema(schema: Schema | Callable[[], Schema]) -> Callable[[Reader[T]], Reader[T]]:

@@ -1,12 +1,14 @@
 """Readers of the words that documents share: names, paths, addresses, digests."""
 
+from functools import partial
 from typing import Annotated, TypeAlias
 
 from lumicontainer.constants import OPEN_PATH, STEM
 from lumicontainer.core.apptainer_syntax import hazard
 from lumicontainer.core.yaml import readers
 from lumicontainer.core.yaml.nodes import Node
-from lumicontainer.errors import Problems
+from lumicontainer.core.yaml.urls import HTTP, HTTPS, find_url_fault
+from lumicontainer.errors import Fault, Problems
 
 ACCELERATORS = ("cpu", "rocm")
 SCRIPT, COMPILE, FINISH = "install.sh", "compile.sh", "finish.sh"
@@ -45,8 +47,14 @@ script = readers.matching(
 )
 
 _PLAIN = "[A-Za-z0-9._~/%+,=&?@:-]"
-https_url = readers.matching(rf"https://[A-Za-z0-9]{_PLAIN}*", "a URL of plain characters by https")
-http_url = readers.matching(rf"https?://[A-Za-z0-9]{_PLAIN}*", "a URL of plain characters by https")
+https_url = readers.checked(
+    readers.matching(rf"https://[A-Za-z0-9]{_PLAIN}*", "a URL of plain characters by https"),
+    find_url_fault,
+)
+http_url = readers.checked(
+    readers.matching(rf"https?://[A-Za-z0-9]{_PLAIN}*", "a URL of plain characters by https"),
+    partial(find_url_fault, schemes=(HTTPS, HTTP), pinned=True),
+)
 sha256 = readers.matching(r"[0-9a-f]{64}", "64 hexadecimal digits")
 commit = readers.matching(
     rf"[0-9a-f]{{7,{WHOLE_COMMIT}}}", f"a commit of 7 to {WHOLE_COMMIT} hexadecimal digits"
@@ -75,17 +83,17 @@ driver = readers.matching(r"[0-9]+(\.[0-9]+)*", "a version of the driver such as
 network_word = readers.matching(r"[a-z0-9_=.-]+", "one word of --network")
 
 
-def _reserved(value: str) -> readers.Fault | None:
+def _reserved(value: str) -> Fault | None:
     if value not in RESERVED:
         return None
     hint = "use 'path:' for folders" if value == "PATH" else "leave it out"
     why = "it belongs to the shell or to the user who enters the image"
-    return readers.Fault(f"the environment cannot hold '{value}'", why, hint)
+    return Fault(f"the environment cannot hold '{value}'", why, hint)
 
 
-def _hazardous(value: str) -> readers.Fault | None:
+def _hazardous(value: str) -> Fault | None:
     why = hazard(value)
-    return readers.Fault("this text cannot stand in a definition", why) if why else None
+    return Fault("this text cannot stand in a definition", why) if why else None
 
 
 constant = readers.checked(variable, _reserved, **{"not": {"enum": sorted(RESERVED)}})
