@@ -33,7 +33,7 @@ from lumicontainer.image.assembly.recompress import recompress
 from lumicontainer.image.base_image import require_image, require_unchanged
 from lumicontainer.image.survey import survey_tree, wrong_versions
 from lumicontainer.system import flock
-from lumicontainer.system.files import no_links
+from lumicontainer.system.files import foreign, no_links
 from lumicontainer.system.terminal.progress import Task
 from lumicontainer.system.waiting import POLL, in_background, locked, uninterrupted
 
@@ -128,7 +128,7 @@ async def wheels(builder: Builder, compiled: Compile, below: Stack) -> Entry:
         for wheel in run.left(".whl"):
             if found := leaks(wheel):
                 raise leak_failure(run, found)
-            shutil.copyfile(wheel, draft / wheel.name)
+            foreign.copy_below(wheel.parent, wheel.name, draft / wheel.name)
         await asyncio.to_thread(remove_tree, run.root)
 
     return await _made(builder, shown, _about(compiled, "wheels", below), make)

@@ -18,7 +18,7 @@ from lumicontainer.core.plan.seal import SEAL
 from lumicontainer.host import machine
 from lumicontainer.host.site import stage_site
 from lumicontainer.system import process
-from lumicontainer.system.files import no_links
+from lumicontainer.system.files import foreign, no_links
 from lumicontainer.system.terminal import masking
 from lumicontainer.system.waiting import task_group
 
@@ -70,13 +70,16 @@ class Run(StepRun):
             place.sandbox_layers = below
 
     def left(self, suffix: str = "") -> list[Path]:
-        """Return the files in the folder for wheels; raise ``StepError`` for other entries."""
-        others = [] if no_links.is_folder(self.staged) else [self.staged]
-        others = others or list(no_links.not_files(self.wheels, suffix))
+        """Take the files in the folder for wheels; raise ``StepError`` for other entries."""
+        place, inside = self.root / "left", f"{STAGED}/wheels"
+        try:
+            files = foreign.take(self.temporary, inside, place)
+            others = [each for each in files if "/" in each or not each.endswith(suffix)]
+        except foreign.OddFilesError as error:
+            others = error.paths
         if others:
-            shown = (Path("/tmp") / each.relative_to(self.temporary) for each in others)
-            raise failure.left_failure(self, [str(each) for each in shown])
-        return sorted(self.wheels.iterdir())
+            raise failure.left_failure(self, [str(Path("/tmp") / inside / each) for each in others])
+        return [place / each for each in sorted(files)]
 
     async def run(
         self,

@@ -11,9 +11,13 @@ from lumicontainer.build.run import Run
 from lumicontainer.build.workspace import LOCK, remove_tree, workspace
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.host.site import Site
+from lumicontainer.system.files.foreign import read_below
 from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.terminal.progress import Progress
 from lumicontainer.system.waiting import completed
+
+_LARGEST = 64 << 20
+"""The largest answer of a program, in bytes."""
 
 
 class Program(NamedTuple):
@@ -45,7 +49,9 @@ def answers(
             with progress.step(program.name) as task:
                 step = Run(builder, program.name, stack, task, apart=True)
                 await step.program(program.text)
-                found = {path.name: path.read_bytes() for path in step.left()}
+                found = {
+                    path.name: read_below(path.parent, path.name, _LARGEST) for path in step.left()
+                }
                 place.drop_log(program.name)
                 await asyncio.to_thread(remove_tree, step.root)
             return found

@@ -47,26 +47,6 @@ def contents(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in paths}
 
 
-def test_what_is_no_wheel_is_found_and_not_opened(tmp_path: Path, home: Path) -> None:
-    folder = tmp_path / "wheels"
-    folder.mkdir()
-    (folder / "good.whl").touch()
-    assert not list(no_links.not_files(folder, ".whl"))
-    (folder / "link.whl").symlink_to(home / "x.whl")
-    os.mkfifo(folder / "pipe.whl")
-    (folder / "folder.whl").mkdir()
-    (folder / "note.txt").touch()
-    found = [path.name for path in no_links.not_files(folder, ".whl")]
-    assert found == ["folder.whl", "link.whl", "note.txt", "pipe.whl"]
-    assert [path.name for path in no_links.not_files(folder)] == [*found[:2], "pipe.whl"]
-
-
-def test_a_link_in_the_place_of_a_folder_of_wheels_is_found(tmp_path: Path, home: Path) -> None:
-    folder = tmp_path / "wheels"
-    folder.symlink_to(home)
-    assert list(no_links.not_files(folder, ".whl")) == [folder]
-
-
 def test_a_copy_replaces_a_link_alone(tree: Path, home: Path) -> None:
     (tree / ".singularity.d").mkdir()
     (tree / ".singularity.d/runscript").symlink_to(home / "runscript")

@@ -5,8 +5,7 @@ A link that an engine resolves in the container may lead to the user's files on 
 
 import re
 import shutil
-import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 _PACKAGE = re.compile(rb"(?m)^Package: ([a-z0-9.+-]+)$")
@@ -23,19 +22,6 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
-
-
-def not_files(folder: Path, suffix: str = "") -> Iterator[Path]:
-    """Yield the entries of a folder that are not regular files with this suffix.
-
-    Yield the folder itself if it is not one.
-    """
-    if not is_folder(folder):
-        yield folder
-        return
-    for path in sorted(folder.iterdir()):
-        if not stat.S_ISREG(path.lstat().st_mode) or not path.name.endswith(suffix):
-            yield path
 
 
 def packages_listed(tree: Path) -> set[str]:
