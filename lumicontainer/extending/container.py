@@ -1,51 +1,82 @@
-"""Run uv in an image: it sees the image's Python, and code of a source never runs on the host."""
+"""Run programs in an image: code of a source never runs on the host.
+
+A container gets folders that it can read, and one that it may write. Nothing that it wrote is
+trusted: see ``system/files/foreign.py``. No two kinds of work write the same folder.
+"""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from lumicontainer.engines import find_engine, prefixed
+from lumicontainer.engines.apptainer import require_option_path
 from lumicontainer.errors import HostError, Problem, SpaceError
 from lumicontainer.host.site import Site, read_site
 from lumicontainer.host.uv import find_uv
 from lumicontainer.system import budget, process
-from lumicontainer.system.files.temporary import plain_folder, temporary_root
-from lumicontainer.system.files.trust import make_private_folders
-from lumicontainer.system.files.user_cache import cache_root
+from lumicontainer.system.files.temporary import plain_folder
 from lumicontainer.system.os_errors import FULL
 
-_PROBE = "/opt/lumicontainer/probe"
+PROBE = "/opt/lumicontainer/probe"
 _NOT_STARTED = 255
 """The exit status of engines that start no container; uv has no such status."""
 
 
+class Mounts(NamedTuple):
+    """Hold the folders that a container sees, at their paths on the host."""
+
+    writes: Path
+    """A folder of this container alone. It gets the temporary files, and uv's cache."""
+    reads: tuple[Path, ...] = ()
+    changes: tuple[Path, ...] = ()
+    """Folders of the user's own code, where its build may write."""
+
+
 @dataclass(frozen=True)
 class Container:
-    """Start programs in an image, which see ``folder`` and ``code`` at their paths on the host."""
+    """Start programs in an image. ``folder`` is of one call alone, and no container sees it."""
 
     image: Path
     folder: Path
     site: Site
     code: tuple[Path, ...] = ()
 
-    def uv(self, *words: str, variables: Mapping[str, str] | None = None) -> process.Finished:
-        """Run uv; return its exit status and output. Raise ``HostError`` if no container starts."""
-        cache = uv_cache()
-        beside = self.folder.is_relative_to(cache)
-        # A mount of its own could have no hard links to the cache.
-        folders = (cache, *self.code) if beside else (cache, self.folder, *self.code)
-        binds = [f"{find_uv()}:{_PROBE}/uv:ro", *map(str, folders)]
-        binds += [f"{each}:{each}:ro" for each in self.site.folders]
-        settings = {"TMPDIR": str(self.folder), "UV_CACHE_DIR": str(cache), **(variables or {})}
-        settings["UV_LINK_MODE"] = "hardlink" if beside else "copy"
+    def part(self, name: str) -> Path:
+        """Return a new or known folder for the files of one kind of work."""
+        part = self.folder / name
+        part.mkdir(exist_ok=True)
+        return part
+
+    def uv(self, mounts: Mounts, *words: str) -> process.Finished:
+        """Run uv; see ``run``. Its cache is in ``mounts.writes``, so that its links are there."""
+        command = [f"{PROBE}/uv", *words, "--color", "never", "--quiet"]
+        settings = {"UV_CACHE_DIR": str(mounts.writes / "cache"), "UV_LINK_MODE": "hardlink"}
         settings["PYC_INVALIDATION_MODE"] = "UNCHECKED_HASH"  # The squashfs changes all times.
+        return self.run(mounts, command, settings, [f"{find_uv()}:{PROBE}/uv:ro"])
+
+    def run(
+        self,
+        mounts: Mounts,
+        command: Sequence[str],
+        variables: Mapping[str, str],
+        binds: Sequence[str] = (),
+    ) -> process.Finished:
+        """Run a program; return its exit status and output when all of its processes have ended.
+
+        Raises ``HostError`` if no container starts.
+        """
+        reads = (*self.site.folders, *mounts.reads)
+        binds = [*binds, *(f"{_path(each)}:{each}:ro" for each in reads)]
+        binds += [_path(each) for each in (mounts.writes, *mounts.changes)]
+        settings = {"TMPDIR": str(mounts.writes), **variables}
         if self.site.trust:
-            binds.append(f"{self.site.trust}:{_PROBE}/ca.crt:ro")
-            settings["SSL_CERT_FILE"] = f"{_PROBE}/ca.crt"
+            binds.append(f"{self.site.trust}:{PROBE}/ca.crt:ro")
+            settings["SSL_CERT_FILE"] = f"{PROBE}/ca.crt"
         settings |= _proxies(self.site.environment)
-        command = [f"{_PROBE}/uv", *words, "--no-config", "--color", "never", "--quiet"]
+        # It has a process namespace: the kernel ends all that is left in it (pid_namespaces(7)).
         started = find_engine().execute(self.image, command, binds=binds, way="containall")
         environment = {**os.environ, **prefixed(settings)}
         done = process.finished(started, env=environment, limits=budget.BUILD)
@@ -59,24 +90,14 @@ class Container:
         return done
 
 
-def uv_cache() -> Path:
-    """Return uv's cache, which is the user's own."""
-    cache = (cache_root() / "uv").resolve()
-    make_private_folders(cache)
-    return cache
+def _path(path: Path) -> str:
+    return require_option_path(path)
 
 
 @contextmanager
 def working_folder() -> Iterator[Path]:
-    """Yield a temporary folder for an extension.
-
-    It is in uv's cache if that is on the same file system as temporary files: hard links then take
-    half of the time of copies.
-    """
-    cache, root = uv_cache(), temporary_root()
-    beside = cache / ".extensions" if cache.stat().st_dev == root.stat().st_dev else root
-    make_private_folders(beside)
-    with plain_folder("extension+", beside) as folder:
+    """Yield a temporary folder for an extension."""
+    with plain_folder("extension+") as folder:
         yield folder.resolve()
 
 

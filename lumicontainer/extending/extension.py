@@ -7,17 +7,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer.errors import InputError, Problem
-from lumicontainer.extending import conflicts, hashes, install
+from lumicontainer.errors import InputError, LockError, Problem
+from lumicontainer.extending import conflicts
 from lumicontainer.extending.container import Container, open_container, working_folder
 from lumicontainer.extending.facts import Facts, image_id, read_facts
-from lumicontainer.extending.install import Installation
+from lumicontainer.extending.install.installation import Installation
+from lumicontainer.extending.lock import hashes, locked
 from lumicontainer.extending.record import NAME, Record, extension_key, read_record
 from lumicontainer.extending.resolution import Question, Resolution
 from lumicontainer.extending.wanted import Wanted
 from lumicontainer.image import squashfs
 from lumicontainer.system import process, units
 from lumicontainer.system.files.partial import held, partial_file, remove_leftovers
+from lumicontainer.system.files.regular import FileState, file_state
 from lumicontainer.system.files.write import replace, sync, write_whole
 from lumicontainer.system.os_errors import refused
 from lumicontainer.system.terminal.progress import Progress
@@ -99,7 +101,7 @@ def make(order: Order, output: Path, progress: Progress) -> Record:
     built, and ``SpaceError`` on a full disk.
     """
     remove_leftovers(output)
-    with built(order, output, progress) as (tree, lock, record), partial_file(output) as partial:
+    with built(order, output, progress) as (tree, lock, record, _), partial_file(output) as partial:
         try:
             with progress.step("pack"):
                 squashfs.pack_as_root(tree, partial, squashfs.form_of(order.image)[0])
@@ -112,16 +114,50 @@ def make(order: Order, output: Path, progress: Progress) -> Record:
     return record
 
 
+class ImageState(NamedTuple):
+    """Hold the image that an extension is resolved for, as it was at the beginning."""
+
+    image: Path
+    state: FileState
+    identity: str
+    facts: Facts
+
+    def require_same(self) -> None:
+        """Raise ``LockError`` if the image was replaced: the packages are those of the old one."""
+        if file_state(self.image) == self.state and image_id(self.image) == self.identity:
+            return
+        what, why = "the image was replaced meanwhile", "the packages were chosen for the old one"
+        raise LockError(Problem(what, str(self.image), why, hint="repeat the command"))
+
+
+def read_image_state(image: Path) -> ImageState:
+    """Return what an image is; it is compared when the work is done."""
+    state = file_state(image)
+    before = ImageState(image, state, image_id(image), read_facts(image))
+    before.require_same()
+    return before
+
+
+class Built(NamedTuple):
+    """Hold the tree of an extension, the text of its lock, its record, and its image."""
+
+    tree: Path
+    lock: str
+    record: Record
+    before: ImageState
+
+
 @contextmanager
-def built(order: Order, output: Path, progress: Progress) -> Iterator[tuple[Path, str, Record]]:
-    """Yield the tree of an extension, the text of its lock, and its record."""
+def built(order: Order, output: Path, progress: Progress) -> Iterator[Built]:
+    """Yield an extension that is not packed; raise ``LockError`` if its image was replaced."""
     with working_folder() as folder:
         container = open_container(order.image, folder, order.wanted.code)
         with progress.step("resolve"):
-            facts = read_facts(order.image)
+            before = read_image_state(order.image)
+            facts = before.facts
             _check(order, facts)
             lock = f"{head(output)}{_resolved(container, facts, order)}"
-        count = units.count(len(install.rows(lock)), "package")
+        count = units.count(len(locked.rows(lock)), "package")
         with progress.step(f"install {count}"):
             installation = Installation(container, facts)
             installation.install(lock)
@@ -133,7 +169,7 @@ def built(order: Order, output: Path, progress: Progress) -> Iterator[tuple[Path
         record = Record(
             key=order.key(),
             image=order.image.name,
-            identity=image_id(order.image),
+            identity=before.identity,
             packages=packages,
             code=tuple(map(str, order.wanted.code)),
             command=order.command,
@@ -142,7 +178,8 @@ def built(order: Order, output: Path, progress: Progress) -> Iterator[tuple[Path
         )
         (installation.tree / NAME).write_bytes(record.content())
         installation.tree.chmod(0o755)
-        yield installation.tree, lock, record
+        before.require_same()
+        yield Built(installation.tree, lock, record, before)
 
 
 def _resolved(container: Container, facts: Facts, order: Order) -> str:

@@ -45,7 +45,10 @@ def is_current(order: Order, output: Path) -> bool:
 def make(order: Order, output: Path, progress: Progress) -> Record:
     """Write a new image, and rename it when it is whole; raise what ``extension.make`` does."""
     remove_leftovers(output)
-    with built(order, output, progress) as (tree, _, record), partial_file(output) as partial:
+    with (
+        built(order, output, progress) as (tree, _, record, before),
+        partial_file(output) as partial,
+    ):
         try:
             with progress.step("pack"):
                 layer = tree.with_name("layer")
@@ -53,6 +56,7 @@ def make(order: Order, output: Path, progress: Progress) -> Record:
                 packed = tree.with_name("layer.sqsh")
                 squashfs.pack_as_root(layer, packed, *squashfs.form_of(order.image))
                 _write(order, partial, packed)
+            before.require_same()
             replace(partial, output)
         except OSError as error:
             raise refused(error, "cannot write the image", str(output)) from error

@@ -5,12 +5,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer.extending.container import Container
+from lumicontainer.extending.container import Container, Mounts
 from lumicontainer.extending.facts import Facts
+from lumicontainer.extending.lock.relock import read_pins
 from lumicontainer.host.uv import Sources, write_stand_in
 from lumicontainer.system import process
 
-_COMPILE = ("pip", "compile", "--python", "python3", "--index-strategy", "unsafe-best-match")
+_COMPILE = (
+    *("pip", "compile", "--python", "python3", "--no-build-isolation"),
+    *("--index-strategy", "unsafe-best-match"),
+)
 _NO_WHEEL = re.compile(r"(?:all versions of \S+ have|\S+==\S+ has) no usable wheels")
 """How uv reports that a package has no wheel for the image in any version, or in the wanted one."""
 
@@ -40,39 +44,58 @@ class Resolution:
         sources of all packages with ``sources`` or where one is built.
         Raises ``ProgramError`` if nothing fits.
         """
-        path = self.container.folder / "pylock.toml"
-        path.unlink(missing_ok=True)
         leave_out = [f"--no-emit-package={name}" for name in question.kept(self.facts)]
-        words = ["--format", "pylock.toml", "--no-header", *leave_out, "--output-file", str(path)]
-        ask = self._compile if sources else self.compile
-        ask(question, *words)
-        return path.read_text()
+        words = ["--format", "pylock.toml", "--no-header", *leave_out]
+        if sources:
+            return self._relock(question, self._compile(question, *words))
+        printed, built = self._ask(question, *words)
+        # The user's own code is built for its metadata, too.
+        return self._relock(question, printed) if built or self.container.code else printed
 
     def compile(self, question: Question, *words: str) -> str:
         """Return what uv prints; it builds a source only where a package has no wheel."""
+        return self._ask(question, *words)[0]
+
+    def _ask(self, question: Question, *words: str) -> tuple[str, bool]:
+        """Return what uv prints, and whether it could build sources."""
         try:
-            return self._compile(question, *words, "--no-build")
+            return self._compile(question, *words, "--no-build"), False
         except process.ProgramError as error:
             if not _NO_WHEEL.search(" ".join(error.problems[0].why.split())):
                 raise
-        return self._compile(question, *words)
+        return self._compile(question, *words), True
 
     def _compile(self, question: Question, *words: str) -> str:
         """Return what uv prints; the image's packages are constraints unless they may change."""
-        folder = self.container.folder / "image"
+        inputs = self.container.part("question")
+        folder = inputs / "image"
         folder.mkdir(exist_ok=True)
         for old in folder.iterdir():
             old.unlink()
-        constraints = folder / "constraints.txt"
-        lines = self._stand_ins(question, folder)
-        wanted = self.container.folder / "wanted.txt"
         # What uses a changed package must still find what it needs.
         users = {user for name in question.changeable for user in self._users(name, question)}
-        _write(wanted, [*self._sources, f"--find-links {folder}", *question.lines, *sorted(users)])
-        _write(constraints, lines)
-        options = ["--no-build-isolation", *words]
-        command = [*_COMPILE, *options, "--constraints", str(constraints), str(wanted)]
-        done = self.container.uv(*command)
+        lines = [f"--find-links {folder}", *question.lines, *sorted(users)]
+        write_lines(inputs / "constraints.txt", self._stand_ins(question, folder))
+        part = "sources" if "--no-build" not in words or self.container.code else "wheels"
+        mounts = Mounts(self.container.part(part), (inputs,), self.container.code)
+        constraints = f"--constraints={inputs / 'constraints.txt'}"
+        return self._run(mounts, lines, "--no-config", constraints, *words)
+
+    def _relock(self, question: Question, lock: str) -> str:
+        """Return a lock with the same versions, from a container in which no code ran."""
+        pins = read_pins(lock, question.lines, self.container.code)
+        inputs = self.container.part("pins")
+        settings = inputs / "uv.toml"
+        settings.write_text(pins.settings)
+        words = ["--no-deps", "--config-file", str(settings), "--format", "pylock.toml"]
+        mounts = Mounts(self.container.part("files"), (inputs,))
+        return f"{self._run(mounts, pins.lines, *words, '--no-header')}{pins.own}"
+
+    def _run(self, mounts: Mounts, lines: Iterable[str], *words: str) -> str:
+        """Return what uv prints for lines of requirements; raise ``ProgramError`` if it fails."""
+        wanted = mounts.reads[0] / "wanted.txt"
+        write_lines(wanted, [*self._sources, *lines])
+        done = self.container.uv(mounts, *_COMPILE, *words, str(wanted))
         if done.returncode:
             raise process.ProgramError(["uv"], done.returncode, done.stderr)
         return done.stdout
@@ -89,5 +112,6 @@ class Resolution:
         ]
 
 
-def _write(path: Path, lines: Iterable[str]) -> None:
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write lines of requirements."""
     path.write_text("".join(f"{line}\n" for line in lines))

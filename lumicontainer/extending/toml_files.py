@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from lumicontainer.errors import Problems
-from lumicontainer.extending import hashes
 from lumicontainer.extending.lines import PackageLine
+from lumicontainer.extending.lock import hashes
 
 _CHOICE = re.compile(r"""(['"])([^'"]*)\1\s+(not\s+)?in\s+(extras|dependency_groups)""")
 """The conditions in markers that only locks have."""

@@ -12,7 +12,6 @@ from table import LUMICONTAINER, row, seconds, taken
 
 from lumicontainer.extending.extension import lock_path
 from lumicontainer.host.uv import find_uv
-from lumicontainer.system.files.user_cache import cache_root
 
 PACKAGES = ("datasets", "tiktoken", "matplotlib")
 """With what they need they are 20 packages, on the image of the first recipe."""
@@ -28,7 +27,8 @@ def extension(image: Path, folder: Path) -> None:
     seconds(make)  # It downloads.
     install = [find_uv(), "pip", "install", "--quiet", "--no-deps", "--compile-bytecode"]
     install += ["--target", plain, "--requirement", lock_path(file)]
-    cache = {"env": {**os.environ, "UV_CACHE_DIR": str(cache_root() / "uv")}}
+    cache = {"env": {**os.environ, "UV_CACHE_DIR": str(folder / "uv")}}
+    taken(install, **cache)
     times: list[Sequence[float]] = []
     for _ in range(RUNS):
         file.unlink()

@@ -7,11 +7,11 @@ import pytest
 
 from lumicontainer.commands.parser import make_parser
 from lumicontainer.errors import InputError, Problems
-from lumicontainer.extending import conda, conflicts, facts, hashes
-from lumicontainer.extending.container import uv_cache, working_folder
+from lumicontainer.extending import conda, conflicts, facts
 from lumicontainer.extending.extension import Order
 from lumicontainer.extending.facts import Facts, Installed
-from lumicontainer.extending.install import parts, rows
+from lumicontainer.extending.lock import hashes
+from lumicontainer.extending.lock.locked import rows
 from lumicontainer.extending.resolution import _NO_WHEEL
 from lumicontainer.extending.wanted import Wanted, read_wanted
 
@@ -62,21 +62,6 @@ def test_a_file_of_requirements_may_name_others_and_hold_hashes(tmp_path: Path) 
 def test_a_hash_that_is_not_a_sha256_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot read the hash 'md5:00'"):
         wanted(tmp_path, "requirements.txt", "einops==0.8.0 --hash=md5:00\n")
-
-
-@pytest.mark.parametrize("disk", ["/dev/shm", ""])
-def test_packages_are_installed_beside_uvs_cache_if_files_can_be_linked(
-    disk: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LUMICONTAINER_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("LUMICONTAINER_TMPDIR", disk or str(tmp_path))
-    with working_folder() as folder:
-        (uv_cache() / "wheel").touch()
-        if disk:
-            assert folder.is_relative_to(disk)
-        else:
-            (folder / "installed").hardlink_to(uv_cache() / "wheel")
-    assert not folder.exists()
 
 
 @pytest.mark.parametrize(
@@ -347,10 +332,3 @@ def test_what_a_package_needs_is_read_from_the_message_of_uv() -> None:
 )
 def test_a_source_is_built_only_where_no_wheel_can_do(text: str, builds: bool) -> None:
     assert bool(_NO_WHEEL.search(text)) is builds
-
-
-def test_wheels_are_installed_before_what_is_built_with_them() -> None:
-    source, wheel = 'name = "a"\nsdist = {url = "x"}\n', 'name = "b"\nwheels = [{url = "y"}]\n'
-    first, second = parts("\n[[packages]]\n".join(('lock-version = "1.0"\n', source, wheel)))
-    assert 'name = "b"' in first and 'name = "a"' not in first
-    assert 'name = "a"' in second and first.startswith("lock-version")

@@ -1,55 +1,82 @@
-"""Install what a lock names into a folder: wheels first, then what must be compiled."""
+"""Install what a lock names into a folder: wheels, and what is built of sources."""
 
-import re
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import Distribution, PathDistribution
 from pathlib import Path
-from typing import Any
 
-from lumicontainer.core.model.wheel_names import normal
+from lumicontainer.core.model.wheel_names import normal, wheel_package
 from lumicontainer.errors import InputError, Problem, StepError
-from lumicontainer.extending.container import Container
+from lumicontainer.extending.container import Container, Mounts
 from lumicontainer.extending.facts import Facts
+from lumicontainer.extending.install import proof, sources
+from lumicontainer.extending.install.download import download, put_file
+from lumicontainer.extending.lock.locked import read_locked
 from lumicontainer.inside.elf.reader import UnreadableError, linked
 from lumicontainer.inside.image.distributions import Package
 from lumicontainer.inside.image.facts import LIBRARIES
+from lumicontainer.system import process
+from lumicontainer.system.files import foreign
 
-_INSTALL = ("pip", "install", "--python", "python3", "--no-deps", "--compile-bytecode")
-_MISSING = re.compile(r"No module named '([\w.]+)'")
-BLOCK = "[[packages]]\n"
-"""What begins a package in a lock."""
+_INSTALL = (
+    *("pip", "install", "--python", "python3", "--no-deps", "--no-build"),
+    *("--offline", "--no-index", "--no-config"),
+)
 
 
 class Installation:
-    """Install packages for an image into ``tree``, which is mounted at /user-software."""
+    """Install packages for an image into ``tree``, which is mounted at /user-software.
+
+    Code of packages runs only where a source is built, and returns a wheel. The containers that
+    fill a tree run none, and no container sees the tree afterwards but to read it.
+    """
 
     def __init__(self, container: Container, facts: Facts) -> None:
         self._container, self._facts = container, facts
-        self.tree = container.folder / "tree"
+        self.tree = container.part("tree")
         self._packages = self.tree / f"lib/python{facts.python}/site-packages"
+        self._wheels: list[Path] = []
 
     def install(self, lock: str) -> None:
         """Install the packages of a lock; raise ``StepError`` if one cannot be built."""
-        self._packages.mkdir(parents=True)
-        for number, part in enumerate(parts(lock)):
-            path = self._container.folder / f"pylock.part{number}.toml"
-            path.write_text(part)
-            words = [*_INSTALL, "--target", str(self._packages), "--requirement", str(path)]
-            # What a source is built with may be among the wheels.
-            seen = {"PYTHONPATH": str(self._packages)}
-            done = self._container.uv(*words, "--no-build-isolation", variables=seen)
-            if done.returncode:
-                raise _refused(part, done.stderr)
-        scripts = self._packages / "bin"
-        if scripts.is_dir():
+        locked = read_locked(lock, self._facts.python)
+        inputs = self._container.part("packages")
+        files = [each.file for each in locked if each.file]
+        places = download(files, inputs, self._container.site)
+        self._wheels = [places[each.file] for each in locked if each.file and each.is_wheel]
+        if to_build := [each for each in locked if not each.is_wheel]:
+            seen = self._container.part("unpacked") / "wheels"
+            # A source may be built with the wheels.
+            self._unpack(self._wheels, seen)
+            for each in to_build:
+                source = places[each.file] if each.file else each.folder
+                assert source is not None
+                built = sources.build_wheel(self._container, each, source, seen)
+                self._wheels.append(built)
+        self._packages.parent.mkdir(parents=True)
+        self._unpack(self._wheels, self._packages, "--compile-bytecode")
+        if (self._packages / "bin").is_dir():
             # The lists of the packages' files name them here.
-            (self.tree / "bin").symlink_to(scripts.relative_to(self.tree))
+            (self.tree / "bin").symlink_to((self._packages / "bin").relative_to(self.tree))
+
+    def _unpack(self, wheels: Sequence[Path], place: Path, *words: str) -> None:
+        """Unpack wheels into a new folder, and prove that it holds their files alone."""
+        writes, links = self._container.part("install"), self._container.part("wheels")
+        target = writes / "target"
+        target.mkdir()
+        for each in wheels:
+            put_file(each, links / each.name)
+        names = [f"{name}=={v}" for each in wheels for name, v in wheel_package(each.name)]
+        command = [*_INSTALL, *words, "--find-links", str(links), "--target", str(target), *names]
+        if names and (done := self._container.uv(Mounts(writes, (links,)), *command)).returncode:
+            why, hint = process.last_lines(done.stderr), "read the message of uv"
+            raise StepError(Problem("cannot install the packages", why=why, hint=hint))
+        files = foreign.take(writes, target.name, place)
+        proof.require_same(place, files, wheels)
+        proof.remove_notes_of_uv(place, files)
 
     def distributions(self) -> dict[str, str]:
         """Return the versions of the installed packages, by their plain names."""
-        found = (PathDistribution(each) for each in sorted(self._packages.glob("*.dist-info")))
-        return {normal(str(each.metadata["Name"])): each.version for each in found}
+        return dict(pair for each in self._wheels for pair in wheel_package(each.name))
 
     def require_no_hiding(self, changeable: frozenset[str]) -> None:
         """Raise ``InputError`` if a package would hide a module of the image that has to stay."""
@@ -105,30 +132,3 @@ def _hiding(
                 what = f"{name} would hide the module '{module}' of the image's {owner}"
                 hint = f"leave {name} out, or let it: --allow-change {owner}"
                 yield Problem(what, why="both packages have this module", hint=hint)
-
-
-def parts(lock: str) -> Iterator[str]:
-    """Yield a lock with its wheels alone, and one with its sources alone, if there are any."""
-    head, *blocks = lock.split(BLOCK)
-    named = [(block, tomllib.loads(f"{BLOCK}{block}")["packages"][0]) for block in blocks]
-    for wheels in (True, False):
-        chosen = [block for block, row in named if ("wheels" in row) is wheels]
-        if chosen:
-            yield "".join([head, *(f"{BLOCK}{block}" for block in chosen)])
-
-
-def rows(lock: str) -> list[Mapping[str, Any]]:
-    """Return the packages of a lock."""
-    return list(tomllib.loads(lock).get("packages", ()))
-
-
-def _refused(part: str, printed: str) -> StepError:
-    names = ", ".join(str(row["name"]) for row in rows(part))
-    if "wheels" in rows(part)[0]:
-        what, hint = "cannot install the packages", "read the message of uv"
-    else:
-        what = f"cannot build {names} in the image"
-        missing = _MISSING.findall(printed)
-        hint = f"name the package of '{missing[-1]}' too" if missing else "read its message"
-    last = "\n".join(printed.strip().splitlines()[-20:])
-    return StepError(Problem(what, why=last, hint=hint))

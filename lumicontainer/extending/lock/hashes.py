@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import InputError, Place, Problem, Problems
-from lumicontainer.extending.install import BLOCK, rows
+from lumicontainer.extending.lock.locked import BLOCK, rows
 
 _OPTION = re.compile(r"\s--hash[= ](\S+)")
 _SHA256 = re.compile(r"sha256:([0-9a-f]{64})")

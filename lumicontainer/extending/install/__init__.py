@@ -1,0 +1,1 @@
+"""Download the files of packages, build wheels of sources, and install them."""

@@ -1,0 +1,129 @@
+"""Download the files of packages on the host, where no code of theirs runs, and check each hash.
+
+They are kept in the user's cache by their sha256. No container can write there, and each file is
+hashed again before it is used.
+"""
+
+import hashlib
+import netrc
+import os
+import re
+import shutil
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
+
+from lumicontainer.core.shipped import DOWNLOAD
+from lumicontainer.errors import DownloadError, Problem
+from lumicontainer.extending.lock.locked import RemoteFile
+from lumicontainer.host.site import Site
+from lumicontainer.system import budget, process
+from lumicontainer.system.files.partial import partial_file
+from lumicontainer.system.files.regular import open_no_link, open_regular
+from lumicontainer.system.files.trust import make_private_folders
+from lumicontainer.system.files.user_cache import cache_root
+from lumicontainer.system.files.write import replace
+from lumicontainer.system.terminal.masking import without_password
+
+_AT_ONCE = 8
+_NAME = re.compile(r"[A-Za-z0-9][\w.+!-]*")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def download(files: Iterable[RemoteFile], folder: Path, site: Site) -> dict[RemoteFile, Path]:
+    """Put files into ``folder`` by their names; raise ``DownloadError`` where one does not come."""
+    store = cache_root() / "packages"
+    make_private_folders(store)
+
+    def put(file: RemoteFile) -> Path:
+        if not _NAME.fullmatch(file.name) or not _SHA256.fullmatch(file.sha256):
+            raise DownloadError(Problem("a lock has an invalid file", repr(file.name)))
+        kept = store / file.sha256
+        if not _is_proven(kept, file.sha256):
+            _fetch(file, kept, site)
+        place = folder / file.sha256 / file.name
+        place.parent.mkdir(exist_ok=True)
+        put_file(kept, place)
+        return place
+
+    wanted = list(dict.fromkeys(files))
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return dict(zip(wanted, pool.map(put, wanted), strict=True))
+
+
+def _is_proven(path: Path, sha256: str) -> bool:
+    with suppress(OSError), open_no_link(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == sha256
+    return False
+
+
+def _fetch(file: RemoteFile, kept: Path, site: Site) -> None:
+    shown = without_password(file.url)
+    with partial_file(kept) as partial:
+        if file.url.startswith("file:"):
+            _copy(Path(unquote(urlsplit(file.url).path)), partial)
+        else:
+            given = f"{with_password(file.url, site.pip)}\n".encode()
+            command = ["bash", str(DOWNLOAD), str(partial)]
+            limits = budget.DOWNLOAD
+            done = process.finished(command, env=_environment(site), given=given, limits=limits)
+            if done.returncode:
+                why, hint = done.stderr.strip(), "repeat the command when the server answers"
+                raise DownloadError(Problem(f"cannot download {file.name}", shown, why, hint))
+        if not _is_proven(partial, file.sha256):
+            what, why = f"{file.name} does not match its sha256", f"expected {file.sha256}"
+            hint = "repeat the command; if it stays so, the index is damaged or was changed"
+            raise DownloadError(Problem(what, shown, why, hint))
+        replace(partial, kept)
+
+
+def _copy(source: Path, target: Path) -> None:
+    try:
+        with open_regular(source) as read, target.open("wb") as write:
+            shutil.copyfileobj(read, write, 1 << 20)
+    except OSError as error:
+        why, hint = error.strerror or str(error), "repeat the command when the folder is there"
+        raise DownloadError(Problem("cannot read a package", str(source), why, hint)) from error
+
+
+def put_file(file: Path, place: Path) -> None:
+    """Put a file in a second place. Containers only read it, so that both may be one file."""
+    place.unlink(missing_ok=True)
+    try:
+        os.link(file, place)
+    except OSError:  # On another file system, or links are not allowed.
+        shutil.copyfile(file, place)
+
+
+def _environment(site: Site) -> dict[str, str]:
+    trust = {"CURL_CA_BUNDLE": str(site.trust)} if site.trust else {}
+    return {**os.environ, **trust}
+
+
+def with_password(url: str, pip: Mapping[str, str]) -> str:
+    """Return a URL with its user and password: of an index of pip's settings, or of .netrc."""
+    parts = urlsplit(url)
+    if "@" in parts.netloc:
+        return url
+    login = _login_of_index(parts, pip) or _login_of_user(parts.hostname or "")
+    return urlunsplit(parts._replace(netloc=f"{login}@{parts.netloc}")) if login else url
+
+
+def _login_of_index(parts: SplitResult, pip: Mapping[str, str]) -> str:
+    for word in " ".join(pip.get(key, "") for key in ("index-url", "extra-index-url")).split():
+        index = urlsplit(word)
+        login, _, host = index.netloc.rpartition("@")
+        if login and (index.scheme, host) == (parts.scheme, parts.netloc):
+            return login
+    return ""
+
+
+def _login_of_user(host: str) -> str:
+    """Return what the user's .netrc has for a host, as pip and uv read it."""
+    with suppress(OSError, netrc.NetrcParseError):
+        if found := netrc.netrc().authenticators(host):
+            user, _, password = found
+            return f"{quote(user, safe='')}:{quote(password or '', safe='')}"
+    return ""

@@ -1,0 +1,1 @@
+"""Read and change locks of packages (PEP 751)."""

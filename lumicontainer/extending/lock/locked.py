@@ -1,0 +1,100 @@
+"""Read from a lock which file of each package an image needs, and where its source is."""
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from packaging.tags import Tag, compatible_tags, cpython_tags
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+from lumicontainer.core.model.wheel_names import normal
+from lumicontainer.errors import InputError, Problem
+
+BLOCK = "[[packages]]\n"
+"""What begins a package in a lock."""
+_PLATFORMS = (
+    *(f"manylinux_2_{number}_x86_64" for number in range(99, 4, -1)),
+    *("manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "linux_x86_64"),
+)
+"""The best first. Uv has left out the wheels that need a newer glibc than the image's."""
+
+
+class RemoteFile(NamedTuple):
+    """Hold a file of a package, by its hash."""
+
+    url: str
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """Return the last part of its address."""
+        return unquote(urlsplit(self.url).path).rpartition("/")[2]
+
+
+class Locked(NamedTuple):
+    """Hold one package of a lock: it has a file, or it is a folder of the user's own code."""
+
+    name: str
+    version: str
+    """Empty for code that has no fixed one."""
+    file: RemoteFile | None
+    folder: Path | None = None
+
+    @property
+    def is_wheel(self) -> bool:
+        """Return whether nothing has to be built."""
+        return self.file is not None and self.file.name.endswith(".whl")
+
+
+def rows(lock: str) -> list[Mapping[str, Any]]:
+    """Return the packages of a lock."""
+    return list(tomllib.loads(lock).get("packages", ()))
+
+
+def read_locked(lock: str, python: str) -> list[Locked]:
+    """Return the packages of a lock, each with its best file for an image with this Python.
+
+    Raises ``InputError`` for a package without a hash, or with another kind of source.
+    """
+    order = {tag: number for number, tag in enumerate(_tags(python))}
+
+    def rank(file: RemoteFile) -> int:
+        try:
+            tags = parse_wheel_filename(file.name)[3]
+        except InvalidWheelFilename:
+            return len(order)
+        return min((order[tag] for tag in tags if tag in order), default=len(order))
+
+    found, problems = [], []
+    for row in rows(lock):
+        name, version = normal(str(row["name"])), str(row.get("version", ""))
+        wheels = sorted(_files(row.get("wheels")), key=rank)
+        files = [*wheels, *_files([row.get("sdist")]), *_files([row.get("archive")])]
+        if files:
+            found.append(Locked(name, version, files[0]))
+        elif folder := row.get("directory", {}).get("path"):
+            found.append(Locked(name, version, None, Path(folder)))
+        else:
+            what, hint = f"{name} has no file with a sha256", "name a release of an index"
+            problems.append(Problem(what, why=f"the lock has {sorted(row)}", hint=hint))
+    if problems:
+        raise InputError(*problems)
+    return found
+
+
+def _tags(python: str) -> Iterator[Tag]:
+    """Yield the tags of wheels for a Python such as 3.11, the best first."""
+    version = tuple(map(int, python.split(".")))
+    yield from cpython_tags(version, platforms=_PLATFORMS)
+    yield from compatible_tags(version, f"cp{''.join(map(str, version))}", _PLATFORMS)
+
+
+def _files(found: Sequence[Any] | None) -> Iterator[RemoteFile]:
+    for row in found or ():
+        match row:
+            case {"url": str(url), "hashes": {"sha256": str(sha256)}}:
+                yield RemoteFile(url, sha256)
+            case {"path": str(path), "hashes": {"sha256": str(sha256)}}:
+                yield RemoteFile(Path(path).as_uri(), sha256)

@@ -1,0 +1,96 @@
+"""Packages that ``extend`` adds reach neither files of the host nor later extensions."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ..integration.conftest import recipes, small
+from . import hostile
+
+__all__ = ["recipes", "small"]
+
+SITE = "lib/python3.11/site-packages"
+LIMIT = 120
+"""Seconds that end a call that waits for ever; it takes five."""
+
+
+class Host:
+    """An image, packages to add, and files of the user that no container may reach."""
+
+    def __init__(self, image: Path, folder: Path) -> None:
+        self.image, self.folder = image, folder
+        self.packages, self.victim = folder / "packages", folder / "victim"
+        self.packages.mkdir()
+        self.victim.mkdir(mode=0o700)
+        (self.victim / "file").write_text("mine\n")
+        (self.victim / "file").chmod(0o600)
+        self.attack = hostile.FOLDERS.format(victim=str(self.victim))
+        cache = folder / "cache"
+        cache.mkdir(mode=0o700)
+        self.environment = {"LUMICONTAINER_CACHE": str(cache)}
+
+    def extend(self, *words: str, output: str = "mine.sqsh") -> "subprocess.CompletedProcess[str]":
+        """Add packages to the image; require that nothing of the user has changed."""
+        settings = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.packages)}
+        command = [sys.executable, "-m", "lumicontainer", "extend", str(self.image), *words]
+        done = subprocess.run(
+            [*command, "-o", str(self.folder / output)],
+            env={"PATH": "/usr/local/bin:/usr/bin:/bin", **settings, **self.environment},
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+        assert [path.name for path in self.victim.iterdir()] == ["file"]
+        assert (self.victim / "file").read_text() == "mine\n"
+        assert self.victim.stat().st_mode & 0o777 == 0o700
+        assert (self.victim / "file").stat().st_mode & 0o777 == 0o600
+        assert "a bug in" not in done.stderr
+        return done
+
+    def content(self, name: str, output: str = "mine.sqsh") -> str:
+        """Return the text of a file of an extension."""
+        command = ["unsquashfs", "-cat", str(self.folder / output), f"{SITE}/{name}"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture
+def host(small: Path, tmp_path: Path) -> Host:
+    return Host(small, tmp_path)
+
+
+def test_code_of_a_wheel_does_not_run_when_it_is_installed(host: Host) -> None:
+    attack = f"{host.attack}\neverywhere(link)\n"
+    files = {"sitecustomize.py": attack, "evil.pth": "import sitecustomize\n", "evil.py": ""}
+    hostile.write_wheel(host.packages, "evil", files)
+    done = host.extend("evil")
+    assert done.returncode == 0, done.stderr
+    assert host.content("sitecustomize.py") == attack
+
+
+@pytest.mark.parametrize("kind", ["link", "folder_link", "fifo", "sock", "huge"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_what_a_build_leaves_leads_nowhere(host: Host, kind: str, when: str) -> None:
+    hostile.write_source(host.packages, host.attack, **{when: f"everywhere({kind})"})
+    done = host.extend("evil")
+    assert done.returncode in (0, 2, 5), done.stderr
+
+
+def test_a_process_that_outlives_its_build_reaches_nothing(host: Host) -> None:
+    attack = hostile.LATER.replace("\n", "\n    ").strip()
+    hostile.write_source(host.packages, host.attack, after=attack)
+    done = host.extend("evil")
+    assert done.returncode in (0, 2, 5), done.stderr
+
+
+def test_a_build_changes_no_package_of_a_later_extension(host: Host) -> None:
+    text = "ANSWER = 'good'\n"
+    hostile.write_wheel(host.packages, "good", {"good.py": text})
+    attack = hostile.POISON.replace("\n", "\n    ").strip()
+    hostile.write_source(host.packages, host.attack, before=attack)
+    for number, words in enumerate((["good"], ["good", "evil"], ["good"])):
+        done = host.extend(*words, output=f"{number}.sqsh")
+        assert done.returncode == 0, done.stderr
+        assert host.content("good.py", f"{number}.sqsh") == text
