@@ -1,0 +1,484 @@
+"""Texts that are made to be more than text, through every place where one reaches another language.
+
+What the language's own reader gets is what was given, or the text is refused in words; nothing runs
+here. Each reader reads thousands of values at once.
+"""
+
+import ast
+import html.parser
+import itertools
+import json
+import os
+import random
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import pytest
+
+from lumicontainer.core.render import jinja
+from lumicontainer.core.render.jinja import fill
+from lumicontainer.core.yaml import validators
+from lumicontainer.core.yaml.nodes import Scalar
+from lumicontainer.core.yaml.readers import schema_of
+from lumicontainer.errors import InputError, Place, Problems
+from lumicontainer.image import records
+from lumicontainer.importing.definition import sections
+from lumicontainer.verify.html import page
+
+from .test_damaged_records import RECORDS
+
+MARK = "owned-by-text"
+"""A file that a text would make if it ran."""
+RUNS = f"touch {MARK}"
+PARTS = (
+    *("'", '"', "`", "\\", "$", "${", "}", "$(", ")", "((", "))", "#", "&&", ";", "|", "\n", "\r"),
+    *("\t", " ", "~", "*", "?", "[", "]", "]]", "]==]", "{{", "}}", "{%", "<", ">", "</pre>", "%"),
+    *("--", "-rf", "!", "=", "\x1b[2J", "\x7f", "\x9b", "\u2028", "\u202e", "\ufeff", "é", "😀"),
+    *("%post", "%%", "bootstrap:", "EOF", "<<EOF", "\\u0000", "\\x00", "\\n", "\\", "//", "/*"),
+)
+WHOLE = (
+    *("", " ", "-", "--", "-rf", "-n", "-e", ".", "..", "~", "$HOME", "${HOME}", "$${HOME}", "%s"),
+    *(f"'; {RUNS}; '", f'"; {RUNS}; "', f"$({RUNS})", f"`{RUNS}`", f"\n{RUNS}\n", f"; {RUNS} #"),
+    *(f"' && {RUNS} && '", f"\\'; {RUNS}", f"]]; os.execute('{RUNS}') --[[", f"]==]{RUNS}[==["),
+    *(
+        f"[exec {RUNS}]",
+        f"}}; exec {RUNS}; {{",
+        f"%post\n    {RUNS}",
+        f"\n%post\n{RUNS}\n%labels\n",
+    ),
+    *(
+        "bootstrap: docker",
+        "\nBootstrap: docker\nFrom: evil",
+        "{{ x }}",
+        "{{ config }}",
+        "{% raw %}",
+    ),
+    *(
+        f'"\n[com.hooks]\ncommand = "{RUNS}',
+        f"'''\n{RUNS}",
+        f"#SBATCH --wrap={RUNS}",
+        "\n#SBATCH x",
+    ),
+    *(
+        f"<script>{RUNS}</script>",
+        '" onload="x',
+        "<img src=x onerror=x>",
+        "&lt;b&gt;",
+        "<!--",
+        "]]>",
+    ),
+    *(
+        "a\\\nb",
+        "a\\",
+        "\\",
+        "\\\\",
+        "\r\n",
+        "\n\n",
+        "$'\\x41'",
+        "!!",
+        "!$",
+        "*",
+        "?",
+        "[a-z]",
+        "{a,b}",
+    ),
+    *(
+        "<(id)",
+        "=(id)",
+        "a=b",
+        "\u2028x",
+        "\u202ex",
+        "x" * 3000,
+        "é" * 500,
+        "%{x}",
+        "\\u007b",
+        "\x1b]0;x\x07",
+    ),
+)
+
+
+def texts() -> list[str]:
+    """Return texts of one, two and three hostile parts, and whole attacks."""
+    dice = random.Random(29)
+    pairs = ["".join(pair) for pair in itertools.product(PARTS[:24], repeat=2)]
+    more = [
+        "".join(dice.choices((*PARTS, RUNS, "a", "0"), k=dice.randint(3, 9))) for _ in range(600)
+    ]
+    return list(dict.fromkeys((*WHOLE, *PARTS, *pairs, *more)))
+
+
+TEXTS = texts()
+NAMED = {f"V{number}": text for number, text in enumerate(TEXTS)}
+LINES = [text for text in TEXTS if jinja._LINE.fullmatch(text)]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    yield
+    found = [*tmp_path.rglob(f"*{MARK}*"), *Path.cwd().glob(f"*{MARK}*")]
+    assert [path for path in found if path.name == MARK] == []
+
+
+def test_there_are_ten_thousand_cases() -> None:
+    fields = sum(len(list(text_fields(value))) for value, _ in RECORDS.values())
+    assert len(TEXTS) > 1000
+    assert len(TEXTS) * (8 + fields + len(READERS)) > 10_000
+
+
+def run(command: Sequence[str], **env: str) -> str:
+    """Return what a reader prints."""
+    settings = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", **env}
+    done = subprocess.run(command, capture_output=True, check=False, env=settings)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.decode()
+
+
+DUMP = "import json, os; print(json.dumps({k: v for k, v in os.environ.items() if k[0] == 'V'}))"
+
+
+def test_the_shell_of_a_job_gets_each_variable_and_word_as_it_was(tmp_path: Path) -> None:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    (folder / "command.sh").touch()
+    words = "import json, sys; print(json.dumps(sys.argv[1:]))"
+    both = f"{DUMP}\n{words}"
+    text = fill(
+        "command.sh.j2",
+        folder=str(folder),
+        environment=NAMED,
+        seen=[str(folder)],
+        marks=[],
+        current=str(tmp_path),
+        command=[sys.executable, "-c", both, *TEXTS],
+    )
+    (tmp_path / "script").write_text(text, newline="")
+    run(["bash", str(tmp_path / "script")])
+    variables, given = map(json.loads, (folder / "result").read_text().splitlines())
+    assert variables == NAMED
+    assert given == TEXTS
+
+
+@pytest.mark.parametrize("shell", ["bash", "dash"])
+def test_the_shell_of_an_image_sets_each_variable_as_it_was(shell: str, tmp_path: Path) -> None:
+    image = {"bootstrap": {"file": ""}}
+    values: dict[str, Any] = {"image": image, "path": ["/opt/a/bin"], "constants": NAMED}
+    (tmp_path / "env.sh").write_text(fill("environment.sh.j2", defaults={}, **values), newline="")
+    printed = run([shell, "-c", f'. ./env.sh; exec "$0" -c "{DUMP}"', sys.executable])
+    assert json.loads(printed) == NAMED
+
+
+def test_the_script_of_a_module_starts_the_programs_of_any_image(tmp_path: Path) -> None:
+    names = [text for text in TEXTS if "/" not in text and 0 < len(text.encode()) < 200]
+    scripts, programs = tmp_path / "scripts", tmp_path / "bin"
+    programs.mkdir()
+    engine = programs / "apptainer"
+    engine.write_text("#!/bin/sh\nprintf '%s\\0' \"$@\" END\n")
+    engine.chmod(0o755)
+    calls = []
+    for number, name in enumerate(names[:150]):
+        image = tmp_path / f"images/{number}/{name}"
+        if name not in (".", ".."):
+            image.parent.mkdir(parents=True)
+            image.touch()
+            (scripts / str(number)).mkdir(parents=True)
+            values = {
+                "mark": "x",
+                "bin": name,
+                "hint": name,
+                "shell": "lumi-shell",
+                "options": [name],
+            }
+            text = fill("module/program.sh.j2", image=str(image), **values)
+            (scripts / str(number) / "python").write_text(text, newline="")
+            calls.append((str(image), name))
+    starts = f'for n in $(ls {scripts} | sort -n); do sh {scripts}/"$n"/python -c x || exit; done'
+    printed = run(["sh", "-c", starts], PATH=f"{programs}:{os.environ['PATH']}")
+    wanted = [["--silent", "exec", name, image, "python", "-c", "x"] for image, name in calls]
+    assert printed.split("\0END\0")[:-1] == ["\0".join(each) for each in wanted]
+
+
+MODULE = {
+    "mark": "x",
+    "name": "name",
+    "version": "1",
+    "family": "f",
+    "conflicts": ["c"],
+    "bin": "/b",
+    "binds": TEXTS,
+    "variables": NAMED,
+    "help": "".join(TEXTS),
+    "gone": "",
+    "image": "/i",
+}
+LUA = r"""
+local function out(...)
+    for _, text in ipairs({...}) do
+        io.write((text:gsub(".", function(c) return string.format("%02x", c:byte()) end)), " ")
+    end
+    io.write("\n")
+end
+function help(text) end
+function whatis(text) out("W", text) end
+function mode() return "unload" end
+family, conflict, prepend_path = help, help, help
+function pushenv(name, value) out("P", name, value) end
+function append_path(row) out("A", row[1], row[2]) end
+dofile(arg[1])
+"""
+TCL = r"""
+fconfigure stdout -encoding utf-8
+proc out {args} { foreach each $args {
+    puts -nonewline "[binary encode hex [encoding convertto utf-8 $each]] " }; puts "" }
+proc module-whatis {text} { out W $text }
+proc module-info {args} { return 0 }
+proc family {args} {}; proc conflict {args} {}; proc prepend-path {args} {}
+proc pushenv {name value} { out P $name $value }
+proc append-path {args} { out A [lindex $args end-1] [lindex $args end] }
+set file [open [lindex $argv 0]]; fconfigure $file -encoding utf-8 -translation lf
+eval [read $file]
+"""
+
+
+@pytest.mark.parametrize(
+    ("reader", "suffix", "program"), [("lua", "lua", LUA), ("tclsh", "tcl", TCL)]
+)
+def test_a_module_file_sets_each_value_as_it_was(
+    reader: str, suffix: str, program: str, tmp_path: Path
+) -> None:
+    # Summaries are lines. Lua reads a carriage return as a newline, and no path of ours has one.
+    given = [
+        text
+        for text in TEXTS
+        if "\r" not in text and (suffix == "lua" or max(text, default="") < "\U00010000")
+    ]
+    values = {
+        **MODULE,
+        "binds": given,
+        "variables": {f"V{n}": each for n, each in enumerate(given)},
+    }
+    text = fill(f"module/{suffix}.j2", summary="a 'b' [c] $d", **{**values, "help": "x"})
+    (tmp_path / "module").write_text(text, newline="")
+    (tmp_path / "reader").write_text(program)
+    rows = [
+        [bytes.fromhex(word).decode() for word in line.split(" ")[:-1]]
+        for line in run([reader, "reader", "module"]).splitlines()
+    ]
+    assert [row[1] for row in rows if row[0] == "W"][-1] == "Description: a 'b' [c] $d"
+    assert [row[2] for row in rows if row[:2] == ["A", "SINGULARITY_BIND"]] == given
+    assert [row[2] for row in rows if row[0] == "P" and row[1] != "SIF"] == given
+
+
+def test_an_environment_definition_has_each_value_as_it_was_and_no_table_more() -> None:
+    text = fill("edf.toml.j2", mark="x", image=TEXTS[7], mounts=TEXTS, variables=NAMED)
+    data = tomllib.loads(text)
+    assert data.keys() == {"image", "entrypoint", "writable", "mounts", "env"}
+    read = {name: value.replace("$${", "${") for name, value in data["env"].items()}
+    assert read == NAMED
+    assert len(data["mounts"]) == len(TEXTS)
+
+
+def test_a_test_class_has_each_value_as_it_was() -> None:
+    checks = {text: {"level": text, "seconds": 1, "mpi": False} for text in TEXTS}
+    values: dict[str, Any] = {"checks": checks, "levels": TEXTS, "options": TEXTS, "binds": TEXTS}
+    text = fill(
+        "reframe.py.j2",
+        image=TEXTS[9],
+        name="A",
+        summary=TEXTS[9],
+        engine="B",
+        tasks=1,
+        cpus=1,
+        **values,
+    )
+    tree = ast.parse(text)
+    found = {
+        each.targets[0].id: ast.literal_eval(each.value)
+        for each in tree.body
+        if isinstance(each, ast.Assign)
+        and isinstance(each.targets[0], ast.Name)
+        and each.targets[0].id in ("CHECKS", "LEVELS", "OPTIONS", "BINDS", "IMAGE")
+    }
+    assert found == {name.upper(): value for name, value in {**values, "image": TEXTS[9]}.items()}
+
+
+class Page(html.parser.HTMLParser):
+    """Collect the elements of a page and its texts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements: set[str] = set()
+        self.attributes: set[str] = set()
+        self.texts = [""]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.texts.append("")
+
+    def handle_data(self, data: str) -> None:
+        self.texts[-1] += data
+
+
+def report(given: Sequence[str]) -> Page:
+    """Return the report of failed checks that say these texts in each of their fields."""
+    row = {"state": "failed", "seconds": 1.0, "measured": [], "facts": {}, "ranks": []}
+    rows = [
+        {**row, **dict.fromkeys(("name", "summary", "reason", "hint", "again", "output"), text)}
+        for text in given
+    ]
+    place = {"host": given[0], "nodes": 1, "ranks": 1, "gpus": 0, "architecture": "", "network": ""}
+    about = {"recipe": given[0], "file": given[0], "platform": None, "key": "", "profile": ""}
+    counts = {"passed": 0, "skipped": 0, "failed": len(rows), "error": 0}
+    result = {"checks": rows, "counts": counts, "image": about, "place": place, "begun": "x"}
+    read = Page()
+    read.feed(page({**result, "seconds": 1.0, "level": "quick", "lumicontainer": "1"}).decode())
+    return read
+
+
+def test_a_report_shows_each_text_and_has_no_element_more() -> None:
+    plain, hostile = report(["plain"] * 3), report([text for text in TEXTS if text])
+    assert hostile.elements <= plain.elements | {"details", "summary"}
+    assert hostile.attributes <= plain.attributes | {"open"}
+    shown = {" ".join(text.split()) for text in hostile.texts}
+    missing = [
+        text for text in TEXTS if text and "\r" not in text and " ".join(text.split()) not in shown
+    ]
+    assert missing == []
+
+
+SUBJECT = {
+    "name": "x",
+    "platform": "p",
+    "profile": "",
+    "bootstrap": {"agent": "docker", "image": "debian:bookworm", "file": "", "include": []},
+    "environment": {},
+    "path": [],
+}
+
+
+def definition(summary: str, mirror: str = "") -> list[tuple[str, str]]:
+    """Return the names of a definition's sections, and what stands behind each."""
+    image = {**SUBJECT, "summary": summary}
+    values: dict[str, Any] = {"constants": {}, "defaults": {}, "path": [], "home": "/opt"}
+    text = fill("apptainer.def.j2", image=image, programs=["true"], mirror=mirror, **values)
+    return [(each.name, each.rest) for each in sections(text)]
+
+
+def test_a_summary_that_is_accepted_adds_no_section_and_no_stage() -> None:
+    plain, accepted = definition("plain"), 0
+    for text in TEXTS:
+        if is_accepted(validators.summary, text):
+            assert definition(text) == plain, text
+            accepted += 1
+    assert accepted > 100
+
+
+def is_accepted(reader: Any, text: str) -> bool:
+    """Return whether a reader of documents takes a text; it says why if not."""
+    problems = Problems()
+    value = reader(Scalar(Place("x"), text, plain=False), problems)
+    assert (value is None) == bool(problems.found), text
+    assert all(each.what for each in problems.found)
+    return value is not None
+
+
+def is_pattern(reader: Any) -> bool:
+    return "pattern" in schema_of(reader)
+
+
+READERS = [
+    *(n for n, r in vars(validators).items() if isinstance(r, FunctionType) and is_pattern(r)),
+    "summary",
+]
+"""The readers of the fields of documents that are more than any text."""
+FREE = {"summary", "pattern", "host_library"}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_field_of_a_document_takes_only_what_its_places_can_hold(name: str) -> None:
+    for text in (*TEXTS, *(f"a{text}" for text in TEXTS), *(f"/{text}" for text in TEXTS)):
+        if is_accepted(getattr(validators, name), text):
+            assert jinja.plain_line(text) == text
+            assert name in FREE or jinja.plain_word(text) == text
+
+
+def text_fields(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the paths of the texts in a record, and those of the names in it."""
+    rows = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
+    for name, each in rows:
+        if isinstance(each, str):
+            yield (*path, name)
+        yield from text_fields(each, (*path, name))
+
+
+def with_text(value: Any, path: tuple[Any, ...], text: str) -> Any:
+    """Return a record in which a text stands in the place at a path."""
+    if not path:
+        return text
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[path[0]] = with_text(value[path[0]], path[1:], text)
+    return copy
+
+
+def record_texts(value: Any, kind: type) -> Iterator[str]:
+    """Yield the names, or the texts, in a record."""
+    if isinstance(value, Mapping):
+        yield from value
+        for each in value.values():
+            yield from record_texts(each, kind)
+    elif isinstance(value, list):
+        for each in value:
+            yield from record_texts(each, kind)
+
+
+@pytest.mark.parametrize("name", ["resolved.json", "checks.json", "packages.json"])
+def test_a_record_has_each_text_as_it_was_or_is_refused(name: str) -> None:
+    whole, schema = RECORDS[name]
+    for path, text in itertools.product(text_fields(whole), TEXTS[::3]):
+        record = with_text(whole, path, text)
+        try:
+            value = records.parse(json.dumps(record).encode(), schema)
+        except records.RecordError as error:
+            assert "\n" not in str(error), path
+        else:
+            assert value == record
+
+
+def test_a_name_in_a_record_is_a_plain_word() -> None:
+    whole, schema = RECORDS["resolved.json"]
+    (layer,) = whole["layers"].values()
+    for text in TEXTS:
+        for changed in (
+            {**whole, "layers": {text: layer}},
+            {**whole, "layers": {"torch": {**layer, "environment": {text: "x"}}}},
+            {**whole, "omitted": {text: "x"}},
+        ):
+            try:
+                value = records.parse(json.dumps(changed).encode(), schema)
+            except records.RecordError:
+                continue
+            assert all(jinja.plain_word(each) for each in record_texts(value, str))
+
+
+def test_what_cannot_stand_in_its_place_is_refused_by_each_filter() -> None:
+    for text in TEXTS:
+        for quoting in (jinja.plain_word, jinja.plain_line, jinja.variable_name):
+            try:
+                found = quoting(text)
+            except InputError as error:
+                assert str(error).isprintable()
+            else:
+                assert found == text
+                assert "\n" not in text
