@@ -192,7 +192,7 @@ class _Reader(ShellReader):
         for word in words:
             name, _, given = word.partition("=")
             value = expand_variables(given, self.draft.environment)
-            if name == "PATH" or name.endswith("_PATH"):
+            if name.endswith("PATH"):
                 add_path(line, name, given, {}, self.losses)
             elif "$" in value:
                 line.part(word).refuse("it has a variable without a known value")
@@ -210,9 +210,13 @@ class _Reader(ShellReader):
         if why := other_program("\n".join(lines)):
             line.refuse(why)
         else:
-            command = next((text for text in lines if not text.startswith("#")), "")
+            command = next((text for text in lines if self._starts(text)), "")
             command = command.removeprefix("exec ")
             line.start(command, self.find_program(command.replace('"', "").split()))
+
+    def _starts(self, text: str) -> bool:
+        """Return whether a line of a script starts something, rather than prepares it."""
+        return not text.startswith("#") and "drop" not in replacement_for("commands", text)
 
     _READERS: Mapping[str, Any] = {
         "bootstrap": _header,

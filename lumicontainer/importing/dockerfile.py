@@ -208,7 +208,7 @@ class _Reader(ShellReader):
 
     def _env(self, line: FileLine, each: Instruction) -> None:
         for name, value in _assignments(each.text):
-            if name == "PATH" or name.endswith("_PATH"):
+            if name.endswith("PATH"):
                 add_path(line, name, value, self.values, self.losses)
                 continue
             known = expand_variables(value, self.values)

@@ -9,7 +9,7 @@ from packaging.markers import InvalidMarker, Marker, UndefinedComparison, Undefi
 
 from lumicontainer.core.model.requirements import marker_values
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.importing.draft import Draft, FileLine, imported_text
+from lumicontainer.importing.draft import NOT_NEEDED, Draft, FileLine, imported_text
 from lumicontainer.importing.lists.requirements import add_requirement
 from lumicontainer.system.files.recipe_folder import display
 
@@ -35,7 +35,7 @@ def read_project(draft: Draft, name: str) -> None:
 
 
 def _note_rest(line: FileLine, text: str, data: Mapping[str, Any]) -> None:
-    """Add that what a user chooses by name is not carried over."""
+    """Add what a user may choose by name."""
     tables = {
         "project.optional-dependencies": data["project"].get("optional-dependencies", {}),
         "dependency-groups": data.get("dependency-groups", {}),
@@ -45,7 +45,7 @@ def _note_rest(line: FileLine, text: str, data: Mapping[str, Any]) -> None:
             here = _line(line.draft, line.file, text, f"{group} =")._replace(
                 text=f"{table}.{group}"
             )
-            here.refuse("name what you need of it under packages.python", "")
+            here.note(NOT_NEEDED, "name what you need of it under packages.python")
 
 
 def _line(draft: Draft, name: str, text: str, word: str) -> FileLine:
@@ -83,7 +83,7 @@ def read_uv_lock(draft: Draft, name: str) -> None:
         )
         source = row.get("source", {})
         if any(kind in source for kind in _LOCAL):
-            line.part(row["name"]).note("not needed", "it is the project; bind your code")
+            line.part(row["name"]).note(NOT_NEEDED, "it is the project; bind your code")
         elif "git" in source or "url" in source:
             url = f"git+{_at_commit(source['git'])}" if "git" in source else source["url"]
             add_requirement(line, f"{row['name']} @ {url}")

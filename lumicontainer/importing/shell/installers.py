@@ -16,6 +16,8 @@ from lumicontainer.importing.shell.words import Command
 _TABLES = {"apt-get": "apt", "mamba": "conda", "micromamba": "conda", "pip": "pip", "uv": "uv"}
 _TABLES |= {"apt": "apt", "conda": "conda"}
 """By program: the table of its options."""
+_FIRST = 3
+"""Words among which ``pip`` of ``uv pip`` is."""
 _VERBS = re.compile(r"install|create|sync|add|update|env")
 _PROJECT = "name what the project requires, and bind your code"
 
@@ -31,7 +33,7 @@ class Places(NamedTuple):
 
 def read_installer(line: FileLine, command: Command, places: Places) -> bool:
     """Add what a command installs; return False if it is no such command."""
-    table = _TABLES.get(command.program())
+    table = _table_of(command)
     if not table:
         return False
     words = command.words[1:]
@@ -47,6 +49,12 @@ def read_installer(line: FileLine, command: Command, places: Places) -> bool:
             read(line, options._replace(operands=options.operands[size:]), places)
             return True
     return False
+
+
+def _table_of(command: Command) -> str:
+    """Return the name of the table of a command's options; empty if there is none."""
+    table = _TABLES.get(command.program(), "")
+    return "uv pip" if table == "uv" and "pip" in command.words[1 : 1 + _FIRST] else table
 
 
 def refuse_unknown(line: FileLine, program: str, option: str) -> None:
@@ -139,7 +147,8 @@ _Read = Callable[[FileLine, Options, Places], None]
 _READERS: Mapping[str, Mapping[str, _Read]] = {
     "apt": {"install": _apt},
     "pip": {"install": _pip},
-    "uv": {"pip install": _pip, "add": _pip, "sync": _sync},
+    "uv pip": {"pip install": _pip},
+    "uv": {"add": _pip, "sync": _sync},
     "conda": {
         "install": _conda,
         "create": _conda,
@@ -152,7 +161,7 @@ _READERS: Mapping[str, Mapping[str, _Read]] = {
 def spellings(command: Command) -> Sequence[str]:
     """Return how the table of commands may name a command: without options, and as it is."""
     whole = " ".join(command.words)
-    table = _TABLES.get(command.program())
+    table = _table_of(command)
     if not table:
         return [whole]
     options = read_options(table, command.words[1:])

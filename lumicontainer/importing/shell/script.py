@@ -23,7 +23,7 @@ from lumicontainer.importing.shell.downloads import read_download
 from lumicontainer.importing.shell.installers import Places, read_installer, spellings
 from lumicontainer.importing.shell.losses import UNKNOWN, Losses, Lost, whole_path
 from lumicontainer.importing.shell.split import MAX_TEXT, ShellCommand, expand_variables, split
-from lumicontainer.importing.shell.words import Command, simple_command
+from lumicontainer.importing.shell.words import Command, simple_command, split_fallback
 from lumicontainer.system import process
 
 _UNPINNED = "it downloads what nothing pins; name it under 'sources' of the layer"
@@ -136,9 +136,12 @@ class ShellReader:
         if _enters(part):
             return self._enter(part, scope)
         lost = self._lost_folder(scope)
-        script = part.command.script() if part.command and not lost else None
-        if script is not None and (lines := self._read_inner(line, script, scope)) is not None:
-            return lines
+        script, behind = split_fallback(shell.text)
+        script = script or (part.command and part.command.script()) or ""
+        if script and not lost:
+            lines = self._read_inner(line, script, behind, scope)
+            if lines is not None:
+                return lines
         if lost and not self._is_decided(part, scope):
             lost.note(line, "runs in")
         elif not lost and self._is_kept(part, scope):
@@ -189,8 +192,10 @@ class ShellReader:
         known = UNKNOWN not in scope.folder
         return [f"cd {shlex.quote(scope.folder)}" if known else line.text]
 
-    def _read_inner(self, line: FileLine, script: str, scope: _Scope) -> list[str] | None:
-        """Add the commands of ``bash -c``; None if the command can stay as it is."""
+    def _read_inner(
+        self, line: FileLine, script: str, behind: str, scope: _Scope
+    ) -> list[str] | None:
+        """Add the commands of ``bash -c``, or of a list; None if the command can stay as it is."""
         rows = self.draft.lines
         before = len(rows)
         inner = _Scope(scope.folder, scope.values, line.number)
@@ -200,7 +205,7 @@ class ShellReader:
         ):
             del rows[before:]
             return None
-        return ["\n".join(["(", *lines, ")"])] if lines else []
+        return ["\n".join(["(", *lines, f") {behind}".strip()])] if lines else []
 
     def _is_kept(self, part: _Part, scope: _Scope) -> bool:
         """Add what becomes of a command; return whether it is a line of the script."""
@@ -221,7 +226,16 @@ class ShellReader:
             if len(self.draft.lines) == before:
                 line.note(NOT_NEEDED, "nothing is left to do")
             return True
-        return any(line.decided("commands", each) for each in spellings(command))
+        for each in spellings(command):
+            if row := replacement_for("commands", each):
+                lost = self._find_lost(part, scope) if "refuse" in row else None
+                return self._note_lost(line, lost) or line.decided("commands", each)
+        return False
+
+    def _note_lost(self, line: FileLine, lost: Lost | None) -> bool:
+        if lost:
+            lost.note(line)
+        return bool(lost)
 
     def _is_text_kept(self, part: _Part, scope: _Scope) -> bool:
         """Add what becomes of a command whose words are not known, or which is several."""

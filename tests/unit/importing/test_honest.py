@@ -17,9 +17,12 @@ PACKAGES = ("einops", "polars", "rich", "tqdm", "wandb", "datasets")
 FILES = ("install.sh", "notes.md", "train")
 SUFFIXES = ("txt", "in", "toml", "lock", "whl")
 word = st.text(string.ascii_lowercase, min_size=1, max_size=8)
-FLAGS = ("-q", "--upgrade", "--no-cache-dir", "--user", "-U", "--no-deps")
-VALUES = ("--timeout", "-c", "--constraint", "--target", "-t", "-i", "--index-url", "--root")
-TOOLS = ("pip install", "pip3 --no-cache-dir install", "sudo -H python3 -m pip install", "uv add")
+TOOLS = (
+    "pip install",
+    "pip3 --no-cache-dir install",
+    "sudo -H python3 -m pip install",
+    "uv pip install",
+)
 
 
 @st.composite
@@ -77,6 +80,7 @@ def test_only_names_of_packages_are_carried(
         "A=b B='c d' time -p pip install polars >/dev/null 2>&1",
         "timeout 600 pip install -q polars | tee /tmp/log",
         "yes | pip install polars",
+        "apt-get update && pip install polars || true",
         "bash -lc 'pip install polars'",
         'sh -c "pip install polars && pip cache purge"',
         "conda run -n base --no-capture-output pip install polars",
@@ -272,6 +276,17 @@ def test_a_program_that_is_not_there_is_missing(
 def test_a_framework_of_a_base_image_is_missing(imported: Import, image: str, missing: str) -> None:
     draft = imported("Dockerfile", f"FROM {image}\n")
     assert [each.missing for each in draft.missing()] == [missing]
+
+
+def test_a_start_is_not_what_prepares_it(imported: Import) -> None:
+    text = "Bootstrap: docker\nFrom: debian\n%runscript\n$WITH_CONDA\nexec train\n"
+    assert imported("a.def", text).lines[-1].note == "lumicontainer run mine.sif -- train"
+
+
+def test_folders_of_lumi_are_not_in_a_build(dockerfile: Import) -> None:
+    draft = dockerfile("RUN cp /scratch/project_1/weights.bin /opt/ && sha256sum /opt/weights.bin")
+    assert [outcome for _, outcome, _ in rows(draft)] == ["not carried", "not carried"]
+    assert len(draft.missing()) == 1
 
 
 def test_lines_run_where_a_variable_may_be_unset(dockerfile: Import) -> None:
