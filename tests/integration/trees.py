@@ -63,6 +63,8 @@ def describe(root: Path, left_out: set[str]) -> dict[str, list[object]]:
                 continue
             try:
                 info = path.lstat()
+            except FileNotFoundError:  # The kernel's overlayfs lists removals of nothing.
+                continue
             except PermissionError:  # Its folder may be listed and not entered.
                 rows[shown] = ["not to be seen", 0, 0, ""]
                 continue
