@@ -25,8 +25,13 @@ ORIGINS = {
     URL: ("a download", "it could not be downloaded"),
 }
 """By kind: the origin of a pin, and the reason why an input has none."""
-_LIMITED = 'ulimit -S -f "$0" || true; exec "$@"'
-"""Git has no limit of the size of what it receives, which is one file."""
+_LIMITED = """\
+[ "$(ulimit -S -f)" != unlimited ] || ulimit -S -f "$0"
+[ "$(ulimit -S -v)" != unlimited ] || ulimit -S -v "$1"
+shift
+exec "$@"
+"""
+"""Git has no limit of what it receives: a pack, which is one file, and names, in memory."""
 
 
 def current_pin(wanted: Input, site: Site) -> str:
@@ -48,8 +53,8 @@ def whole_commit(url: str, commit: str, mirrors: Mapping[str, str]) -> str:
         environment = _environment(home, there)
 
         def git(*words: str) -> str:
-            kib = str(budget.SOURCE.most >> 10)
-            command = ["bash", "-c", _LIMITED, kib, "git", *words]
+            limits = (str(each >> 10) for each in (budget.SOURCE.most, budget.GIT_MEMORY))
+            command = ["bash", "-c", _LIMITED, *limits, "git", *words]
             done = process.finished(command, env=environment, limits=budget.DOWNLOAD)
             if done.returncode:
                 raise process.ProgramError(["git"], done.returncode, done.stderr)
@@ -73,6 +78,7 @@ def _settings(limits: budget.Transfer) -> str:
 [core]
 	hooksPath = /dev/null
 	fsmonitor = false
+	packedGitLimit = 4g
 [http]
 	lowSpeedLimit = {limits.slowest}
 	lowSpeedTime = {limits.window:.0f}

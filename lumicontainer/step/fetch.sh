@@ -93,6 +93,7 @@ prepare_git() {
     git config --global init.defaultBranch main
     git config --global core.hooksPath /dev/null
     git config --global core.fsmonitor false
+    git config --global core.packedGitLimit 4g
     git config --global http.lowSpeedLimit "$slowest"
     git config --global http.lowSpeedTime "$window"
     while read -r from to; do
@@ -108,10 +109,11 @@ prepare_git() {
     export GIT_ALLOW_PROTOCOL="$allowed"
 }
 
-# Run git with a limit of time, and of the size of its largest file, which is the pack.
+# Run git with a limit of time, of memory, and of the size of its largest file, which is the pack.
 limited_git() {
     (
         [ "$(ulimit -S -f)" != unlimited ] || ulimit -S -f "$((most / 1024))"
+        [ "$(ulimit -S -v)" != unlimited ] || ulimit -S -v "$most_memory"
         exec timeout --kill-after 10 "$seconds" git "$@"
     )
 }

@@ -41,6 +41,9 @@ LAYER = Transfer(64 * _GIB)
 SOURCE = Transfer(32 * _GIB, silence=2 * _MINUTE)
 """A file or a repository; packages of ROCm have several GB."""
 
+GIT_MEMORY = 16 * _GIB
+"""Address space of git, which keeps the list of all branches and tags in memory."""
+
 
 class Helper(NamedTuple):
     """Limit a program that runs until its output is complete."""

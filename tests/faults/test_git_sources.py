@@ -11,6 +11,7 @@ from lumicontainer.pinning.sources import whole_commit
 from lumicontainer.system.process import ProgramError
 
 from ..unit.test_fetch import UPSTREAM, Upstream, add_submodule, upstream
+from ..unit.test_registry import Answer, answering
 
 __all__ = ["upstream"]
 
@@ -188,6 +189,20 @@ def test_settings_of_a_mirror_of_files_run_nothing(
     with suppress(ProgramError):
         whole_commit(TOOL, commit[:9], upstream.mirrors)
     assert not canary.exists()
+
+
+@pytest.mark.parametrize("to", ["file://{private}/.git", "ftp://127.0.0.1:9/x"])
+def test_no_server_redirects_to_a_repository_of_the_host(
+    upstream: Upstream, secret: Path, to: str
+) -> None:
+    upstream.git("update-server-info", at=secret)
+    away = Answer(302, headers={"Location": f"{to.format(private=secret)}/info/refs"})
+    commit = upstream.head(secret)
+    with answering((away,), []) as host:
+        upstream.mirrors = {UPSTREAM: f"http://{host}/"}
+        assert "not supported or disabled" in upstream.fail(GitSource(TOOL, commit, "tree"))
+        with pytest.raises(ProgramError, match="not supported or disabled"):
+            whole_commit(TOOL, commit[:9], upstream.mirrors)
 
 
 def test_a_few_objects_do_not_become_endless_files(upstream: Upstream) -> None:

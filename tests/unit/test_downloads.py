@@ -59,6 +59,7 @@ def test_the_shell_has_the_limits_of_the_budget() -> None:
     limits = budget.SOURCE
     first = [limits.most, limits.seconds, limits.slowest, limits.window]
     assert numbers == [*first, *limits.pauses]
+    assert f"most_memory={budget.GIT_MEMORY >> 10}\n" in text
 
 
 @pytest.mark.parametrize(
@@ -173,6 +174,17 @@ def test_a_repository_that_comes_byte_by_byte_is_left(
         else:
             with pytest.raises(ProgramError, match=r"git failed(?s:.)*Operation too slow"):
                 whole_commit(UPSTREAM, "0123456", upstream.mirrors)
+
+
+def test_a_repository_with_branches_without_end_is_left(
+    upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget, "GIT_MEMORY", 1 << 29)
+    branches = b"".join(b"003f%040d refs/heads/%07d\n" % (1, each) for each in range(9999))
+    answer = fast(*SLOW_PACK, b"001e# service=git-upload-pack\n0000", then=branches)
+    refused = pytest.raises(ProgramError, match=r"git failed(?s:.)*(emory|malloc)")
+    with sending(answer) as url, refused:
+        whole_commit(UPSTREAM, "0123456", {UPSTREAM: url})
 
 
 @pytest.mark.parametrize("by", ["lock", "step"])
