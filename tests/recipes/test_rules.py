@@ -173,6 +173,10 @@ def test_a_rule_needs_each_of_its_conditions(name: str) -> None:
         assert state(RULES[name], without) in (PASSED, UNKNOWN), fact
 
 
+def test_what_nobody_has_tried_on_gfx90a_is_not_refused() -> None:
+    assert RULES["flash-attention-after-aiter"].level == "warning"
+
+
 def judged(recipe: str, profile: str, *options: str) -> list[Finding]:
     return list(resolve(CATALOG.materials(recipe, "lumi-g", profile), options).findings)
 

@@ -22,6 +22,7 @@ from ..environment import PLUGINS, optional_number
 from ..errors import UNFIT, LaunchError
 from ..launch.program import find
 from ..messages import write_message
+from ..node.addresses import address_of
 from ..rank import caches
 from ..rank.context import Context
 
@@ -30,6 +31,7 @@ LEAST_FREE = GIB  # free bytes that caches and temporary files of ranks need on 
 SECONDS = 20  # with a broken driver or network, plugins and tools never end
 SKEW = 5  # permitted seconds from the clock of Slurm's controller, which has whole seconds
 IN_MEMORY = ("tmp", "dev/shm")  # folders of the node whose files may lie in its memory
+SLOW = 1.0  # seconds after which a name service counts as slow
 TOOLS = (("rocm-smi", ()), ("amd-smi", ("monitor",)))
 
 
@@ -156,6 +158,38 @@ def interfaces(context: Context) -> str:
     return f"{len(found)} {prefix}* up"
 
 
+# PyTorch asks for the name behind each connection of its store, and so does each rank (c10d,
+# socket.cpp): with a name service that waits for a server, ranks give up before all have met.
+def names(context: Context) -> str:
+    """Time the look-up of this node's name by the address of its high-speed interface."""
+    prefix = context.platform.get("interface_prefix", "")
+    up = [one.name for one in context.node.interfaces(prefix) if one.up] if prefix else []
+    address = next(filter(None, map(address_of, up)), "")
+    if not address:
+        raise UnmadeError("no high-speed interface has an address")
+    code, text = _run([sys.executable, "-I", "-S", "-B", "-c", _LOOK_UP, address])
+    if code is None:
+        raise FailedError(
+            f"the name service does not answer for {address} within {SECONDS} s (getnameinfo)"
+        )
+    if code:
+        raise UnmadeError(f"getnameinfo of {address} failed")
+    took = float(text)
+    if took > SLOW:
+        context.notes.append(
+            f"warning: the name service of {os.uname().nodename} took {took:.1f} s for {address} "
+            "(getnameinfo): each rank asks it for each connection, so many ranks may not meet "
+            "(the nodes' addresses belong into /etc/hosts; tell the site)"
+        )
+    return f"{address} in {took:.2f} s"
+
+
+_LOOK_UP = (
+    "import socket, sys, time; start = time.monotonic();"
+    " socket.getnameinfo((sys.argv[1], 0), 0); print(time.monotonic() - start)"
+)
+
+
 def plugin(context: Context) -> str:
     """Load the network plugin of RCCL as RCCL would, in a separate process."""
     rows = context.platform.get("variables", ())
@@ -265,6 +299,7 @@ def clock(context: Context) -> str:
 CHECKS: tuple[tuple[str, Callable[[Context], str]], ...] = (
     ("GPUs", gpus),
     ("network", interfaces),
+    ("names", names),
     ("plugin", plugin),
     ("disk", disk),
     ("memory", memory),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ..checking import record
@@ -31,8 +31,17 @@ def described(env: Mapping[str, str]) -> str:
         return ""
     shown = [f"{each.name} {each.other} hides {each.own}" for each in found[:_MOST]]
     more = [f"and {len(found) - _MOST} more"] if len(found) > _MOST else []
-    places = " and ".join(dict.fromkeys(each.place for each in found))
-    return f"packages of the image are hidden by {places}: {', '.join([*shown, *more])}"
+    return f"packages of the image are hidden by {_places(found)}: {', '.join([*shown, *more])}"
+
+
+def first_hint(env: Mapping[str, str]) -> str:
+    """Return what to do before anything else if packages of the image are hidden, or ""."""
+    found = list(hidden(env))
+    return f"first start without {_places(found)}, which hides packages" if found else ""
+
+
+def _places(found: Iterable[Hidden]) -> str:
+    return " and ".join(dict.fromkeys(each.place for each in found))
 
 
 def hidden(env: Mapping[str, str]) -> Iterator[Hidden]:

@@ -12,8 +12,8 @@ def of_pty(env: Mapping[str, str], launch: Launch) -> Iterator[str]:
     alone = launch.name == SLURM and "SLURM_PTY_PORT" in env and tasks > 1
     if alone and launch.fact("RANK") == 0 and _is_job_of_shell():
         yield (
-            f"this is the shell of srun --pty, and the other {tasks - 1} of its {tasks} tasks have "
-            f"ended with an empty input: rank 0 would wait for them. In this shell start all by "
+            f"this shell of srun --pty is one of {tasks} tasks, and the others have ended without "
+            f"input: rank 0 would wait for them. Start all {tasks} in this shell by "
             f"srun --overlap -n{tasks} …, or one process by env -u SLURM_STEP_ID …"
         )
 

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from ..errors import INTERRUPTED, UNFIT, LaunchError
+from ..image import hidden
 from ..launch.cleanenv import check as check_not_cleaned
 from ..launch.launchers import first_of_node, is_rank_0
 from ..messages import write_message
@@ -65,6 +66,7 @@ def _run(given: argparse.Namespace) -> int:
         if place.rank == 0:
             report.write_list(due, given.json)
         return 0
+    due = _with_first_hint(due, place)
     stop = Stop()
     _listen_for_signals(stop)
     runner: Runner = Runner(place, os.environ, _folder(), stop=stop)
@@ -91,6 +93,17 @@ def _run(given: argparse.Namespace) -> int:
     if stop.why:
         return INTERRUPTED
     return int(any(each.state in (FAILED, ERROR) for each in written.results.values()))
+
+
+def _with_first_hint(checks: Sequence[Check], place: Place) -> list[Check]:
+    """Warn if others hide packages of the image, and let the checks' hints begin with that."""
+    text, hint = hidden.described(os.environ), hidden.first_hint(os.environ)
+    if text and place.rank == 0:
+        write_message(f"warning: {text}\n")
+    return [
+        {**each, "hint": f"{hint}; then {each['hint']}" if hint else each["hint"]}
+        for each in checks
+    ]
 
 
 def _folder() -> str:

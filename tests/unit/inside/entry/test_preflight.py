@@ -11,6 +11,7 @@ import pytest
 
 from lumicontainer.inside.entry import main, preflight
 from lumicontainer.inside.errors import LaunchError
+from lumicontainer.inside.node.addresses import address_of
 from lumicontainer.inside.node.hardware import Node
 from lumicontainer.inside.rank import context as rank_context
 from lumicontainer.inside.rank.context import Context, Options
@@ -42,6 +43,12 @@ def node(root: Path, hidden: Sequence[str] = (), missing: int = 0) -> Path:
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return node(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each interface an address: this machine has none of their names."""
+    monkeypatch.setattr(preflight, "address_of", lambda _: "127.0.0.1")
 
 
 def memory(root: Path, available: int) -> None:
@@ -84,13 +91,44 @@ def test_all_that_is_wrong_is_reported_at_once_with_the_node_s_name(root: Path) 
     error = failure(context(root, late))
     host = os.uname().nodename
     assert (error.code, error.shown) == (3, True)
-    assert error.what == f"node {host} is not fit: 5 of 6 checks failed"
+    assert error.what == f"node {host} is not fit: 5 of 7 checks failed"
     assert "GPUs: 2 of 3 are present; missing: GCD 2 (0000:c9:00.0)" in error.why
     assert "network: of 2 hsn*, these are down: hsn0" in error.why
     assert "plugin: librccl-net.so does not load: librccl-net.so: cannot open" in error.why
     assert "memory: 20.0 GiB of 512.0 are available, less than 432.0" in error.why
     assert " s before the job's start on Slurm's controller" in error.why
     assert f"sbatch --exclude={host}" in error.hint
+
+
+def test_the_name_service_is_asked_for_the_address_of_an_interface_that_is_up(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {"hsn0": "", "hsn1": "127.0.0.1"}
+    monkeypatch.setattr(preflight, "address_of", asked.__getitem__)
+    found = context(root)
+    assert re.fullmatch(r"127\.0\.0\.1 in \d\.\d\d s", preflight.names(found))
+    assert found.notes == []
+    (root / "sys/class/net/hsn1/operstate").write_text("down\n")
+    with pytest.raises(preflight.UnmadeError):
+        preflight.names(context(root))
+
+
+def test_a_slow_name_service_is_named_and_a_silent_one_fails(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight, "address_of", lambda _: "127.0.0.1")
+    monkeypatch.setattr(preflight, "SLOW", 0.0)
+    found = context(root)
+    preflight.names(found)
+    assert "the name service of" in found.notes[0]
+    monkeypatch.setattr(preflight, "_LOOK_UP", "import time; time.sleep(60)")
+    monkeypatch.setattr(preflight, "SECONDS", 0.5)
+    with pytest.raises(preflight.FailedError, match="does not answer for 127"):
+        preflight.names(context(root))
+
+
+def test_the_address_of_an_interface_is_the_kernel_s() -> None:
+    assert (address_of("lo"), address_of("nosuch0")) == ("127.0.0.1", "")
 
 
 def test_gpus_that_slurm_hides_are_not_missing(tmp_path: Path) -> None:

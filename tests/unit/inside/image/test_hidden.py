@@ -37,3 +37,20 @@ def test_a_folder_that_hides_nothing_is_not_named(image: Path, tmp_path: Path) -
     own = install(tmp_path / "own", "same-3.dist-info", "numpy.dist-info")
     done = run(image / "bin/lumi-entry", "--", "true", env={"PYTHONPATH": str(own)})
     assert done.stderr == ""
+
+
+def test_lumi_verify_says_so_before_the_hint_of_a_check_that_fails(
+    image: Path, tmp_path: Path
+) -> None:
+    (image / "checks/t").mkdir(parents=True)
+    (image / "checks/t/a.sh").write_text("exit 1\n")
+    row = {"name": "t/a", "file": "checks/t/a.sh", "summary": "s", "level": "quick"}
+    row |= {"hint": "rebuild the image", "timeout_seconds": 60}
+    (image / "checks.json").write_text(json.dumps([row]))
+    own = install(tmp_path / "own", "numpy-1.26.4.dist-info")
+    env = {"PYTHONPATH": str(own), "TMPDIR": str(tmp_path)}
+    done = run(image / "bin/lumi-verify", env=env)
+    first = f"packages of the image are hidden by PYTHONPATH={own}: numpy 1.26.4 hides 2.3.1"
+    assert f"warning: {first}\n" in done.stderr
+    hint = f"first start without PYTHONPATH={own}, which hides packages; then rebuild the image"
+    assert f"   hint: {hint}\n" in done.stderr
