@@ -1,17 +1,28 @@
-"""Read images of a registry, as the OCI distribution specification says."""
+"""Read images of a registry, as the OCI distribution specification says.
+
+Usage: python -m lumicontainer.host.registry IMAGE FOLDER PLAIN [TRUST]
+
+FOLDER gets the image; PLAIN is ``http`` for a registry without https.
+"""
 
 import hashlib
-import json
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Mapping
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from lumicontainer.errors import DownloadError, Problem, SpaceError
+from lumicontainer.host.manifests import (
+    Blob,
+    SavedImage,
+    parse_manifest,
+    parse_variables,
+    write_saved,
+)
 from lumicontainer.host.mirrors import mirrored_image, plain_registry, whole_image
 from lumicontainer.host.transfers import Client, json_object
 from lumicontainer.system import budget
-from lumicontainer.system.os_errors import refused
+from lumicontainer.system.os_errors import guarded, refused
 
 _HUB, _HUB_SERVER = "docker.io", "registry-1.docker.io"
 _TYPES = (
@@ -32,41 +43,28 @@ def pinned_image(image: str, mirrors: Mapping[str, str], trust: Path | None) -> 
     return f"{_parted(image)[0]}@sha256:{hashlib.sha256(manifest).hexdigest()}"
 
 
-class SavedImage(NamedTuple):
-    """Hold the files of an image's layers, the lowest first, and its variables."""
-
-    layers: Sequence[Path]
-    environment: Sequence[str]
-    """As NAME=VALUE."""
-
-
 def save_image(image: str, folder: Path, *, plain: bool, trust: Path | None) -> SavedImage:
     """Download the layers of an image for this machine into ``folder``.
 
     ``plain`` asks by http. Raises ``DownloadError`` if a download does not have its digest.
     """
-    manifest = json.loads(_manifest(whole_image(image), image, plain=plain, trust=trust))
-    name = _parted(whole_image(image))[0]
-    if "manifests" in manifest:
-        digest = _for_this_machine(manifest["manifests"], image)
-        manifest = json.loads(_manifest(f"{name}@{digest}", image, plain=plain, trust=trust))
+    where = whole_image(image)
+    name = _parted(where)[0]
+    found = parse_manifest(_manifest(where, image, plain=plain, trust=trust), image)
+    if isinstance(found, Blob):
+        body = _manifest(f"{name}@{found.digest}", image, plain=plain, trust=trust)
+        found = parse_manifest(body, image)
+    if isinstance(found, Blob):
+        why, hint = "its index names another index", "name an image by its digest"
+        raise DownloadError(Problem(f"cannot download '{image}'", why=why, hint=hint))
     files = []
-    for number, layer in enumerate(manifest["layers"]):
+    for number, layer in enumerate(found.layers):
         file = folder / f"{number}.tar"
-        _save_blob(name, layer, file, plain=plain, trust=trust)
+        _save_blob(name, layer, file, budget.LAYER, plain=plain, trust=trust)
         files.append(file)
     config = folder / "config.json"
-    _save_blob(name, manifest["config"], config, plain=plain, trust=trust)
-    about = json.loads(config.read_bytes())
-    return SavedImage(files, about.get("config", {}).get("Env") or ())
-
-
-def _for_this_machine(rows: Sequence[Mapping[str, Any]], image: str) -> str:
-    for row in rows:
-        kind = row.get("platform", {})
-        if (kind.get("os"), kind.get("architecture")) == ("linux", "amd64"):
-            return str(row["digest"])
-    raise DownloadError(Problem(f"'{image}' has no image for amd64", hint="name another image"))
+    _save_blob(name, found.config, config, budget.MANIFEST, plain=plain, trust=trust)
+    return SavedImage(files, parse_variables(config.read_bytes(), image))
 
 
 def _manifest(where: str, image: str, *, plain: bool, trust: Path | None) -> bytes:
@@ -97,29 +95,24 @@ def _read_manifest(url: str, trust: Path | None) -> tuple[bytes, str]:
 
 
 def _save_blob(
-    name: str, row: Mapping[str, Any], file: Path, *, plain: bool, trust: Path | None
+    name: str, blob: Blob, file: Path, limits: budget.Transfer, *, plain: bool, trust: Path | None
 ) -> None:
-    """Download the blob that a row of a manifest describes; it may be larger than the memory."""
-    digest = row["digest"]
-    url = _url(name, "blobs", digest, plain=plain)
+    """Download a blob, no more bytes than its manifest states; it may be larger than the memory."""
+    url = _url(name, "blobs", blob.digest, plain=plain)
     try:
-        Client(trust).save(url, file, _limits(row.get("size")))
+        Client(trust).save(url, file, _limits(blob.size, limits))
     except (OSError, ValueError, HTTPException) as error:
         if isinstance(error, OSError) and isinstance(refused(error, ""), SpaceError):
             raise
-        raise _unread(f"cannot download a layer of '{name}'", url, str(error)) from error
+        raise _unread(f"cannot download a part of '{name}'", url, str(error)) from error
     with file.open("rb") as copy:
-        _require_digest(hashlib.file_digest(copy, "sha256").hexdigest(), digest, url)
+        _require_digest(hashlib.file_digest(copy, "sha256").hexdigest(), blob.digest, url)
 
 
-def _limits(size: object) -> budget.Transfer:
-    """Return the limits of a blob: no more bytes than its manifest states."""
-    limits = budget.LAYER
-    if size is None:
-        return limits
-    if not isinstance(size, int) or not 0 <= size <= limits.most:
-        raise ValueError(f"expected a size of up to {limits.most} bytes, got {size!r}")
-    return limits._replace(most=size)
+def _limits(size: int | None, limits: budget.Transfer) -> budget.Transfer:
+    if size is not None and size > limits.most:
+        raise ValueError(f"expected a size of up to {limits.most} bytes, got {size}")
+    return limits._replace(most=limits.most if size is None else size)
 
 
 def _require_digest(sha256: str, named: str, url: str) -> None:
@@ -150,3 +143,16 @@ def _parted(image: str) -> tuple[str, str]:
     folder, slash, last = image.rpartition("/")
     name, _, tag = last.partition(":")
     return f"{folder}{slash}{name}", tag or "latest"
+
+
+def main() -> None:
+    """Read the command line."""
+    image, folder, plain, *trust = sys.argv[1:]
+    place = Path(folder)
+    certificates = Path(trust[0]) if trust else None
+    saved = save_image(image, place, plain=plain == "http", trust=certificates)
+    write_saved(place, saved)
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))

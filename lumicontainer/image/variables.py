@@ -3,7 +3,10 @@
 import re
 import shlex
 from collections.abc import Iterable
+from pathlib import Path
 
+ENGINES_PART = Path(__file__).parent / "scripts/99-base.sh"
+"""The script that an engine's own bootstrap adds to a base, as far as images need it."""
 PLACE = ".singularity.d/env/10-docker2singularity.sh"
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from lumicontainer.build.runtimes.unpack_image import unpack
+from lumicontainer.build.tree.foreign.unpack_image import unpack_layers
 from lumicontainer.host.mirrors import mirrored_image, plain_registry, whole_image
 from lumicontainer.host.registry import pinned_image, save_image
 from lumicontainer.host.site import read_site
@@ -21,8 +21,5 @@ def read_registry(image: str, mirrors: Mapping[str, str]) -> tuple[str, Survey]:
     with plain_folder("survey+") as folder:
         where = mirrored_image(whole_image(pinned), mirrors)
         tree = folder / "tree"
-        tree.mkdir()
-        for layer in save_image(where, folder, plain=plain, trust=trust).layers:
-            unpack(layer, tree, {})
-            layer.unlink()
+        unpack_layers(tree, save_image(where, folder, plain=plain, trust=trust).layers)
         return pinned, survey_tree(tree)

@@ -171,6 +171,20 @@ def _finished(command: Sequence[str], status: int, printed: Sequence[bytes]) -> 
     return Finished(command, status, *(each.decode("utf-8", "replace") for each in printed))
 
 
+@contextlib.contextmanager
+def printing(command: Sequence[str]) -> Iterator[IO[bytes]]:
+    """Run a program and yield its stdout; it ends with the context at the latest.
+
+    Raises ``ProgramError`` if it has failed when its stdout has been read to the end.
+    """
+    with tempfile.TemporaryFile() as errors, _session(command, None, errors) as child:
+        assert child.stdout is not None
+        yield child.stdout
+        if not child.stdout.read(1) and (status := child.wait()):
+            errors.seek(0)
+            raise ProgramError(command, status, errors.read(1 << 16).decode("utf-8", "replace"))
+
+
 def lines(
     command: Sequence[str], *, env: Mapping[str, str] | None = None, shown: Sequence[str] = ()
 ) -> Iterator[str]:

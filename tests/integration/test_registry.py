@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.runtimes.unpack_image import unpack
+from lumicontainer.build.tree.foreign.unpack_image import unpack
 from lumicontainer.errors import DownloadError
 from lumicontainer.host.registry import save_image
 

@@ -1,6 +1,8 @@
 """The layers of an image are unpacked over each other, and never outside the tree."""
 
+import errno
 import io
+import os
 import stat
 import tarfile
 from collections.abc import Iterator
@@ -8,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.runtimes.unpack_image import Members, settle, unpack, write_environment
+from lumicontainer.build.tree.foreign.settle import settle
+from lumicontainer.build.tree.foreign.tree import Tree
+from lumicontainer.build.tree.foreign.unpack_image import unpack
 from lumicontainer.errors import HostError, InputError
+from lumicontainer.image import variables
 
 
 def layer(place: Path, *members: tarfile.TarInfo) -> Path:
@@ -36,17 +41,32 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path / "tree"
 
 
-def test_a_layer_changes_and_removes_what_lies_below(tree: Path) -> None:
-    found: Members = {}
+@pytest.fixture
+def image(tree: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
+    """Return the tree of an ordinary user, who cannot give files away."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    return Tree(tree)
+
+
+def names(tree: Path) -> set[str]:
+    """Return the files of a tree but those that every image gets."""
+    found = {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()}
+    return {name for name in found if name not in OURS}
+
+
+HOSTS = "127.0.0.1 localhost\n::1 localhost\n"
+OURS = ("etc/hosts", "etc/hostname", "etc/resolv.conf", ".singularity.d/env/99-base.sh")
+
+
+def test_a_layer_changes_and_removes_what_lies_below(tree: Path, image: Tree) -> None:
     etc = member("etc", tarfile.DIRTYPE, mode=0o555)
-    names = ("etc/old", "etc/kept", "all/one", "all/two")
-    unpack(layer(tree.parent, etc, *map(member, names)), tree, found)
+    below = ("etc/old", "etc/kept", "all/one", "all/two")
+    unpack(image, layer(tree.parent, etc, *map(member, below)))
     above = ("etc/.wh.old", "all/.wh..wh..opq", "all/new")
     own = member("etc/shadow", mode=0o4640, uid=7, gid=42)
-    unpack(layer(tree.parent, *map(member, above), own), tree, found)
-    record = list(settle(tree, found))
-    there = {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()}
-    assert there == {"etc/kept", "etc/shadow", "all/new"}
+    unpack(image, layer(tree.parent, *map(member, above), own))
+    record = settle(image)
+    assert names(tree) == {"etc/kept", "etc/shadow", "all/new"}
     shadow = (tree / "etc/shadow").stat()
     assert record == [f"{shadow.st_ino} 7 42\n"]
     assert shadow.st_mode & 0o7777 == 0o4640
@@ -64,22 +84,22 @@ def test_a_layer_changes_and_removes_what_lies_below(tree: Path) -> None:
     ],
 )
 def test_a_layer_removes_nothing_of_its_own(
-    tree: Path, below: list[str], names: list[str], left: set[str]
+    tree: Path, image: Tree, below: list[str], names: list[str], left: set[str]
 ) -> None:
-    unpack(layer(tree.parent, *map(member, below)), tree, {})
+    unpack(image, layer(tree.parent, *map(member, below)))
     own = (folder(name) if name.endswith("/") else member(name) for name in names)
-    unpack(layer(tree.parent, *own), tree, {})
+    unpack(image, layer(tree.parent, *own))
     assert {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()} == left
 
 
 def test_a_host_without_zstd_is_named_for_such_a_layer(
-    tree: Path, monkeypatch: pytest.MonkeyPatch
+    tree: Path, image: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tree.parent / "layer.tar.zst"
     path.write_bytes(bytes.fromhex("28b52ffd"))
     monkeypatch.setenv("PATH", str(tree))
     with pytest.raises(HostError, match=r"zstd not found\n.*hint: install the package zstd"):
-        unpack(path, tree, {})
+        unpack(image, path)
 
 
 def link(name: str, target: str) -> tarfile.TarInfo:
@@ -94,9 +114,9 @@ def folder(name: str) -> tarfile.TarInfo:
     return member(name, tarfile.DIRTYPE, mode=0o777)
 
 
-def test_a_path_through_a_loop_of_links_is_refused(tree: Path) -> None:
+def test_a_path_through_a_loop_of_links_is_refused(tree: Path, image: Tree) -> None:
     with pytest.raises(InputError, match="cannot be followed"):
-        unpack(layer(tree.parent, link("a", "b"), link("b", "a"), member("a/file")), tree, {})
+        unpack(image, layer(tree.parent, link("a", "b"), link("b", "a"), member("a/file")))
 
 
 @pytest.fixture
@@ -138,84 +158,139 @@ def ours(tree: Path) -> Iterator[Path]:
     ids=lambda members: " ".join(each.name + "-" + each.linkname for each in members),
 )
 def test_a_path_that_leads_out_of_the_tree_is_refused(
-    tree: Path, ours: Path, members: list[tarfile.TarInfo]
+    tree: Path, image: Tree, ours: Path, members: list[tarfile.TarInfo]
 ) -> None:
-    with pytest.raises(InputError, match="leads out of its tree"):
-        unpack(layer(tree.parent, *members), tree, {})
+    with pytest.raises(InputError, match="it leads out of the image's tree"):
+        unpack(image, layer(tree.parent, *members))
 
 
 @pytest.mark.parametrize("name", ["a/.wh.key", "a/.wh..wh..opq"])
-def test_a_removal_that_leads_out_of_the_tree_is_refused(tree: Path, ours: Path, name: str) -> None:
-    unpack(layer(tree.parent, link("a", "../ours")), tree, {})
-    with pytest.raises(InputError, match="leads out of its tree"):
-        unpack(layer(tree.parent, member(name)), tree, {})
+def test_a_removal_that_leads_out_of_the_tree_is_refused(
+    tree: Path, image: Tree, ours: Path, name: str
+) -> None:
+    unpack(image, layer(tree.parent, link("a", "../ours")))
+    with pytest.raises(InputError, match="it leads out of the image's tree"):
+        unpack(image, layer(tree.parent, member(name)))
 
 
-def test_an_absolute_path_is_one_of_the_tree(tree: Path, ours: Path) -> None:
+def test_an_absolute_path_is_one_of_the_tree(tree: Path, image: Tree, ours: Path) -> None:
     key = f"{ours}/key"
-    unpack(layer(tree.parent, member(key), hard("//same", key), folder(f"{ours}/ssh")), tree, {})
+    unpack(image, layer(tree.parent, member(key), hard("//same", key), folder(f"{ours}/ssh")))
     assert (tree / key[1:]).read_text() == key
     assert (tree / "same").samefile(tree / key[1:])
     assert (tree / key[1:]).with_name("ssh").is_dir()
 
 
 @pytest.mark.parametrize("kind", [tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE])
-def test_a_device_is_not_made(tree: Path, ours: Path, kind: bytes) -> None:
-    unpack(layer(tree.parent, link("a", "../ours"), member("a/key", kind)), tree, {})
-    unpack(layer(tree.parent, member("../ours/new", kind), member("null", kind)), tree, {})
+def test_a_device_is_not_made(tree: Path, image: Tree, ours: Path, kind: bytes) -> None:
+    unpack(image, layer(tree.parent, link("a", "../ours"), member("a/key", kind)))
+    unpack(image, layer(tree.parent, member("null", kind)))
     assert [each.name for each in tree.iterdir()] == ["a"]
 
 
-def test_a_hard_link_to_a_link_is_the_link(tree: Path, ours: Path) -> None:
-    found: Members = {}
-    unpack(layer(tree.parent, link("a", "../ours/key"), hard("b", "a")), tree, found)
-    assert list(settle(tree, found)) == []
+def test_a_hard_link_to_a_link_is_the_link(tree: Path, image: Tree, ours: Path) -> None:
+    unpack(image, layer(tree.parent, link("a", "../ours/key"), hard("b", "a")))
+    assert settle(image) == []
     assert (tree / "b").is_symlink()
 
 
 @pytest.mark.parametrize("removal", [[], [member(".wh.a")], [member(".wh..wh..opq")]])
 def test_a_folder_that_a_link_replaces_gives_its_mode_to_nothing(
-    tree: Path, ours: Path, removal: list[tarfile.TarInfo]
+    tree: Path, image: Tree, ours: Path, removal: list[tarfile.TarInfo]
 ) -> None:
-    found: Members = {}
-    unpack(layer(tree.parent, folder("a"), folder("a/ssh"), member("a/key", uid=7)), tree, found)
-    unpack(layer(tree.parent, *removal, link("a", "../ours")), tree, found)
-    assert list(settle(tree, found)) == []
+    unpack(image, layer(tree.parent, folder("a"), folder("a/ssh"), member("a/key", uid=7)))
+    unpack(image, layer(tree.parent, *removal, link("a", "../ours")))
+    assert settle(image) == []
 
 
-def test_a_removed_file_gives_its_mode_to_no_folder(tree: Path) -> None:
-    found: Members = {}
-    unpack(layer(tree.parent, member("a/b", mode=0)), tree, found)
-    unpack(layer(tree.parent, member(".wh.a"), member("a/b/c")), tree, found)
-    assert list(settle(tree, found)) == []
+def test_a_removed_file_gives_its_mode_to_no_folder(tree: Path, image: Tree) -> None:
+    unpack(image, layer(tree.parent, member("a/b", mode=0)))
+    unpack(image, layer(tree.parent, member(".wh.a"), member("a/b/c")))
+    assert settle(image) == []
     assert (tree / "a/b").stat().st_mode & 0o777 == 0o755
 
 
-def test_modes_are_set_through_no_link(tree: Path, ours: Path) -> None:
-    (tree / "a").symlink_to(ours)
-    assert list(settle(tree, {"a/ssh": folder("a/ssh"), "a/key": member("a/key", uid=7)})) == []
-
-
-def test_a_path_through_a_link_in_the_tree_is_where_the_link_leads(tree: Path) -> None:
-    found: Members = {}
-    unpack(layer(tree.parent, folder("usr"), link("bin", "usr"), member("bin/a")), tree, found)
-    unpack(layer(tree.parent, member("usr/a", mode=0o755)), tree, found)
-    assert list(settle(tree, found)) == []
+def test_a_path_through_a_link_in_the_tree_is_where_the_link_leads(tree: Path, image: Tree) -> None:
+    unpack(image, layer(tree.parent, folder("usr"), link("bin", "usr"), member("bin/a")))
+    unpack(image, layer(tree.parent, member("usr/a", mode=0o755)))
+    assert settle(image) == []
     assert (tree / "usr/a").stat().st_mode & 0o777 == 0o755
 
 
-def test_the_tree_itself_has_the_mode_of_the_image(tree: Path) -> None:
-    found: Members = {}
-    unpack(layer(tree.parent, member("./", tarfile.DIRTYPE, mode=0o711)), tree, found)
-    assert list(settle(tree, found)) == []
+def test_the_tree_itself_has_the_mode_of_the_image(tree: Path, image: Tree) -> None:
+    unpack(image, layer(tree.parent, member("./", tarfile.DIRTYPE, mode=0o711)))
+    assert settle(image) == []
     assert tree.stat().st_mode & 0o777 == 0o711
 
 
-def test_variables_are_written_through_no_link(tree: Path, ours: Path) -> None:
-    file = ".singularity.d/env/10-docker2singularity.sh"
-    unpack(layer(tree.parent, link(file, str(ours / "key"))), tree, {})
-    write_environment(tree, ["X=1"])
-    assert (tree / file).stat().st_mode & 0o777 == 0o755
-    unpack(layer(tree.parent, link(".singularity.d/env", str(ours))), tree, {})
-    with pytest.raises(InputError, match="leads out of its tree"):
-        write_environment(tree, ["X=1"])
+def test_the_record_has_no_owner_of_a_removed_file(tree: Path, image: Tree) -> None:
+    unpack(image, layer(tree.parent, member("a", uid=7), member("b/c", uid=7)))
+    unpack(image, layer(tree.parent, member(".wh.a"), member("b/.wh.c"), member("d"), member("e")))
+    assert settle(image) == []
+
+
+def test_variables_are_written_through_no_link(tree: Path, image: Tree, ours: Path) -> None:
+    unpack(image, layer(tree.parent, link(variables.PLACE, str(ours / "key"))))
+    settle(image, ["X=1"])
+    assert (tree / variables.PLACE).read_text() == variables.script(["X=1"])
+    assert (tree / variables.PLACE).stat().st_mode & 0o777 == 0o755
+
+
+REAL = ("etc", ".singularity.d", ".singularity.d/env", ".singularity.d/libs")
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.REGTYPE], ids=["link", "file"])
+@pytest.mark.parametrize("name", REAL)
+def test_an_engine_finds_folders_where_it_writes(
+    tree: Path, image: Tree, ours: Path, name: str, kind: bytes
+) -> None:
+    """Apptainer 1.4.5 writes to the host's files where an image has links in their place."""
+    unpack(image, layer(tree.parent, member(name, kind, linkname=str(ours))))
+    with pytest.raises(InputError, match=f"where: /{name}\n.*it is no folder"):
+        settle(image, ["X=1"])
+
+
+@pytest.mark.parametrize("name", ["dev", "proc", "sys", "tmp", "var/tmp"])
+def test_an_engine_mounts_on_folders_of_the_tree(
+    tree: Path, image: Tree, ours: Path, name: str
+) -> None:
+    unpack(image, layer(tree.parent, link(name, str(ours))))
+    settle(image)
+    assert list((tree / name).iterdir()) == []
+    mode = 0o1777 if name.endswith("tmp") else 0o755
+    assert (tree / name).lstat().st_mode == stat.S_IFDIR | mode
+
+
+def test_files_that_engines_mount_are_empty_and_none_of_the_hosts(
+    tree: Path, image: Tree, ours: Path
+) -> None:
+    places = ("etc/hosts", "etc/hostname", "etc/resolv.conf")
+    links = (link(name, str(ours / "key")) for name in places)
+    unpack(image, layer(tree.parent, *links, member("dev/null"), member(".dockerenv")))
+    settle(image)
+    assert [(tree / name).read_text() for name in places] == [HOSTS, "", ""]
+    assert list((tree / "dev").iterdir()) == []
+    assert not (tree / ".dockerenv").exists()
+
+
+def test_the_own_hosts_of_an_image_stay(tree: Path, image: Tree) -> None:
+    unpack(image, layer(tree.parent, member("etc/hosts")))
+    settle(image)
+    assert (tree / "etc/hosts").read_text() == "etc/hosts"
+
+
+def test_root_gives_files_to_their_owners(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = []
+
+    def chown(path: object, uid: int, gid: int, **_: object) -> None:
+        given.append((uid, gid))
+        if uid == 99_999:
+            raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(os, "chown", chown)
+    members = (member("a", uid=7, gid=8), link("b", "a"), folder("c"))
+    unpack(Tree(tree), layer(tree.parent, *members))
+    assert given == [(7, 8), (0, 0), (0, 0)]
+    with pytest.raises(InputError, match="its owner 99999:0 is not among the subordinate ids"):
+        unpack(Tree(tree), layer(tree.parent, member("a", uid=99_999)))

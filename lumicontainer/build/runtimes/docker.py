@@ -7,6 +7,7 @@ runs in a container that has all files of this host, and can change only the fol
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from lumicontainer.build.runtimes.image_base import fill_commands, script_command
 from lumicontainer.build.runtimes.runtime import Base, Runtime, Sandbox
 from lumicontainer.build.workspace import DOCKER
 from lumicontainer.core.plan.base import after_bootstrap
@@ -49,14 +50,24 @@ class Docker(Runtime):
             image=bootstrap.image,
             tree=str(base.tree),
             folder=str(base.folder),
-            program=after_bootstrap(bootstrap),
             site=f"{_SITE}/site.sh",
             binds={_SITE: str(staged), **{str(each): str(each) for each in base.site.folders}},
             release=bootstrap.release if bootstrap.by_debootstrap else "",
             include=bootstrap.include,
             mirror=base.mirror,
+            plain=base.plain,
+            trust=str(base.site.trust or ""),
         )
-        return container.invocation(docker_base.__name__, spec)
+        fill: list[Sequence[str]] = [container.invocation(docker_base.__name__, spec)]
+        if not bootstrap.by_debootstrap:
+            fill = fill_commands(base, self._as_root_of(base), download=fill[0])
+        inside = container.Spec(root=str(base.tree), environment=docker_base.TIMES, drop=["MKNOD"])
+        program = ["bash", "-euo", "pipefail", "-c", after_bootstrap(bootstrap)]
+        return script_command(base, [*fill, container.command(inside, program)])
+
+    def _as_root_of(self, base: Base) -> list[str]:
+        """Return the prefix of a command that can change nothing but the tree of a base."""
+        return container.command(container.on_host(str(base.tree.parent)), ())
 
     def step(self, sandbox: Sandbox, command: Sequence[str]) -> list[str]:
         mounts, temporary = sandbox.mounts, str(sandbox.mounts.temporary)

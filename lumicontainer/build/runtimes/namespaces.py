@@ -9,9 +9,12 @@ and of which only the wheels are kept.
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from lumicontainer.build.runtimes.image_base import fill_commands, script_command
 from lumicontainer.build.runtimes.runtime import Base, Runtime, Sandbox
+from lumicontainer.constants import EPOCH
+from lumicontainer.core.plan.base import after_bootstrap
 from lumicontainer.core.render.render import render_base
-from lumicontainer.engines import find_engine
+from lumicontainer.engines import StepMounts, find_engine
 from lumicontainer.host.site import require_plain_path
 from lumicontainer.system import user_namespaces
 
@@ -37,11 +40,27 @@ class Namespaces(Runtime):
         return user_namespaces.namespace_command()
 
     def bootstrap(self, base: Base) -> list[str]:
-        if base.bootstrap.by_debootstrap:
-            require_plain_path(base.folder)
+        if not base.bootstrap.by_debootstrap:
+            return self._image(base)
+        require_plain_path(base.folder)
         definition = base.folder / "base.def"
         definition.write_text(render_base(base.bootstrap, mirror=base.mirror))
         return self.engine.bootstrap(definition, base.tree)
+
+    def _image(self, base: Base) -> list[str]:
+        """Return the command that makes a base of an image, without the engine's bootstrap.
+
+        Apptainer 1.4.5 writes its own files into the tree before it starts a container: where the
+        image has links in their place, it writes them to the host's files.
+        """
+        temporary = base.folder / "tmp"
+        temporary.mkdir()
+        temporary.chmod(0o1777)
+        (temporary / "after.sh").write_text(after_bootstrap(base.bootstrap))
+        settings = ["/usr/bin/env", f"SOURCE_DATE_EPOCH={EPOCH}"]
+        program = [*settings, "bash", "-euo", "pipefail", "/tmp/after.sh"]
+        after = self.engine.step_in(base.tree, program, StepMounts(temporary, {}))
+        return script_command(base, [*fill_commands(base, self.as_root()), after])
 
     def bootstrap_logs(self, base: Base, scratch: Path) -> Iterator[Path]:
         return self.engine.bootstrap_logs(base.tree, scratch)

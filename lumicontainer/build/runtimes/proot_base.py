@@ -4,7 +4,8 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from lumicontainer.build.runtimes.runtime import OWNERS, Base
+from lumicontainer.build.runtimes.image_base import fill_commands, script_text
+from lumicontainer.build.runtimes.runtime import Base
 from lumicontainer.constants import EPOCH
 from lumicontainer.core.plan.base import after_bootstrap
 from lumicontainer.errors import HostError, Problem
@@ -28,7 +29,6 @@ rm -f full tty console ptmx
 touch null random urandom zero
 chmod 0644 null random urandom zero
 """
-_IMAGE = "set -e\n{unpack}\n"
 _AFTER = """\
 {inside} -b {script}:/.base.sh env {settings} bash -euo pipefail /.base.sh
 rm -f {tree}/.base.sh
@@ -52,8 +52,6 @@ def command(base: Base, *, outside: Sequence[str], inside: Sequence[str]) -> lis
 
     ``outside`` and ``inside`` begin commands that run as root beside the tree and in it.
     """
-    base.tree.mkdir()
-    base.tree.chmod(0o755)
     after = base.folder / "after.sh"
     after.write_text(after_bootstrap(base.bootstrap))
     words = {
@@ -63,21 +61,16 @@ def command(base: Base, *, outside: Sequence[str], inside: Sequence[str]) -> lis
         "tree": shlex.quote(str(base.tree)),
         "script": shlex.quote(str(after)),
         "first": shlex.join(_first_stage(base)),
-        "unpack": shlex.join(process.module_command(*_unpack(base))),
     }
+    if base.bootstrap.by_debootstrap:
+        base.tree.mkdir()
+        base.tree.chmod(0o755)
+        begin = _STAGES.format(**words)
+    else:
+        begin = script_text(fill_commands(base, as_root=()))
     script = base.folder / "base.sh"
-    stages = _STAGES if base.bootstrap.by_debootstrap else _IMAGE
-    script.write_text((stages + _AFTER).format(**words))
+    script.write_text(begin + _AFTER.format(**words))
     return ["bash", str(script)]
-
-
-def _unpack(base: Base) -> list[str]:
-    places = [str(each) for each in (base.tree, base.folder / OWNERS, base.folder)]
-    trust = [str(base.site.trust)] if base.site.trust else []
-    if base.bootstrap.file:
-        return ["lumicontainer.build.runtimes.unpack_file", base.bootstrap.file, *places[:2]]
-    module = "lumicontainer.build.runtimes.unpack_image"
-    return [module, base.bootstrap.image, *places, "http" if base.plain else "https", *trust]
 
 
 def _first_stage(base: Base) -> list[str]:

@@ -14,6 +14,8 @@ from lumicontainer.core.shipped import programs
 
 ASSEMBLY = 3
 """Counts the ways in which layers were made and packed: another way makes other keys."""
+IMAGE_ASSEMBLY = 4
+"""The same for a base that is an image, and for the layers on it."""
 
 
 def planned(resolved: Resolved) -> Plan:
@@ -29,7 +31,7 @@ def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
         "release": bootstrap.release,
         "include": bootstrap.include,
         "image": _image(bootstrap),
-        "assembly": ASSEMBLY,
+        "assembly": ASSEMBLY if bootstrap.by_debootstrap else IMAGE_ASSEMBLY,
     }
     base = with_program(inputs, after_bootstrap(bootstrap))
     stack = [Parent(BASE, key_of({"base": base}), {}, ())]

@@ -1,4 +1,4 @@
-"""Make the tree of a base from an image, or by debootstrap in a container of an image.
+"""Save the image of a base, or make the tree of a base by debootstrap in a container of an image.
 
 Usage: python -m lumicontainer.host.docker.base SPEC
 
@@ -6,15 +6,18 @@ Debootstrap makes the same base as by an engine, so it has the same key. Only th
 engine itself adds, below /.singularity.d, are missing.
 """
 
+import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lumicontainer.constants import EPOCH
-from lumicontainer.errors import HostError, Problem
+from lumicontainer.errors import DownloadError, HostError, LumicontainerError, Problem
 from lumicontainer.host.docker.container import Spec, on_host, run, serve
 from lumicontainer.host.docker.daemon import refusals
+from lumicontainer.host.manifests import SavedImage, parse_variables, write_saved
+from lumicontainer.host.registry import save_image
 from lumicontainer.image import variables
 from lumicontainer.system.terminal.output import say
 
@@ -46,8 +49,7 @@ chmod 755 etc/hostname
 """
 """Docker mounts its own files in /etc while a program runs, so that none can change them. The modes
 are those that the engines leave."""
-_ENGINES_PART = Path(__file__).parent / "scripts/99-base.sh"
-_TIMES = {"SOURCE_DATE_EPOCH": str(EPOCH)}
+TIMES = {"SOURCE_DATE_EPOCH": str(EPOCH)}
 """By this variable equal bases have equal times in their files."""
 
 
@@ -59,8 +61,6 @@ class BaseSpec(NamedTuple):
     tree: str
     folder: str
     """The folder of the run."""
-    program: str
-    """The shell program that a new base goes through."""
     site: str = ""
     """The script with the settings of the site, as the container sees it."""
     binds: Mapping[str, str] = {}
@@ -68,22 +68,50 @@ class BaseSpec(NamedTuple):
     """The release for debootstrap; empty if the image is the base."""
     include: Sequence[str] = ()
     mirror: str = ""
+    plain: bool = False
+    """The registry is asked by http."""
+    trust: str = ""
+    """The certificates of the site."""
 
 
 def make(client: Any, words: Sequence[str], fields: Mapping[str, Any]) -> int:
-    """Make the tree; return the exit status of the program that failed, or 0."""
+    """Make the tree, or save the image; return the exit status of a program that failed, or 0."""
     assert not words
     spec = BaseSpec(**fields)
+    if not spec.release:
+        write_saved(Path(spec.folder), _save(client, spec))
+        return 0
     _pull(client, spec.image)
     Path(spec.tree).mkdir(mode=0o755, exist_ok=True)
-    fill = _debootstrap if spec.release else _export
-    neutral = ["sh", "-ec", _NEUTRAL, "sh", spec.tree, str(_ENGINES_PART)]
-    inside = Spec(root=spec.tree, environment=_TIMES, drop=["MKNOD"])
-    return (
-        fill(client, spec)
-        or run(client, on_host(spec.tree), neutral)
-        or run(client, inside, ["bash", "-euo", "pipefail", "-c", spec.program])
-    )
+    neutral = ["sh", "-ec", _NEUTRAL, "sh", spec.tree, str(variables.ENGINES_PART)]
+    return _debootstrap(client, spec) or run(client, on_host(spec.tree), neutral)
+
+
+def _save(client: Any, spec: BaseSpec) -> SavedImage:
+    """Download an image; take the one of the daemon if its registry does not give it."""
+    image, folder = spec.image, Path(spec.folder)
+    if "@sha256:" in image and _has(client, image):
+        return _export(client, image, folder)
+    try:
+        trust = Path(spec.trust) if spec.trust else None
+        return save_image(image, folder, plain=spec.plain, trust=trust)
+    except DownloadError as error:
+        if not _has(client, image):
+            raise
+        _say_kept(image, error)
+        return _export(client, image, folder)
+
+
+def _export(client: Any, image: str, folder: Path) -> SavedImage:
+    """Save the files of an image that the daemon has, as one layer."""
+    made, archive = client.containers.create(image, ["true"]), folder / "0.tar"
+    try:
+        with archive.open("wb") as file:
+            file.writelines(made.export())
+    finally:
+        made.remove(v=True)
+    config = {"config": {"Env": client.images.get(image).attrs["Config"]["Env"]}}
+    return SavedImage([archive], parse_variables(json.dumps(config).encode(), image))
 
 
 def _pull(client: Any, image: str) -> None:
@@ -98,11 +126,16 @@ def _pull(client: Any, image: str) -> None:
                 if "progress" not in row:
                     say(f"{row.get('id', image)}: {row.get('status', '')}")
     except HostError as error:
-        why = error.problems[0].why or error.problems[0].what
         if not _has(client, image):
+            why = error.problems[0].why or error.problems[0].what
             hint = f"name a mirror of its registry with --mirror, or: docker pull {image}"
             raise HostError(Problem("cannot get the image of the base", image, why, hint)) from None
-        say(f"{image}: using the one that the daemon has, because the registry refused: {why}")
+        _say_kept(image, error)
+
+
+def _say_kept(image: str, error: LumicontainerError) -> None:
+    why = error.problems[0].why or error.problems[0].what
+    say(f"{image}: using the one that the daemon has, because the registry refused: {why}")
 
 
 def _has(client: Any, image: str) -> bool:
@@ -118,30 +151,9 @@ def _debootstrap(client: Any, spec: BaseSpec) -> int:
     words = shlex.join([*include, spec.release, _TARGET, spec.mirror])
     script = _DEBOOTSTRAP.format(site=spec.site, words=words, target=_TARGET)
     inside = Spec(
-        image=spec.image, environment=_TIMES, binds=spec.binds, writes={_TARGET: spec.tree}
+        image=spec.image, environment=TIMES, binds=spec.binds, writes={_TARGET: spec.tree}
     )
     return run(client, inside, ["sh", "-c", script])
-
-
-def _export(client: Any, spec: BaseSpec) -> int:
-    made, archive = client.containers.create(spec.image, ["true"]), Path(spec.folder) / "base.tar"
-    try:
-        with archive.open("wb") as file:
-            file.writelines(made.export())
-    finally:
-        made.remove(v=True)
-    unpack = ["tar", "--extract", "--numeric-owner", "--exclude=dev/*", "-f", str(archive)]
-    status = run(client, on_host(spec.tree), [*unpack, "-C", spec.tree])
-    archive.unlink()
-    return status or _environment(client, spec)
-
-
-def _environment(client: Any, spec: BaseSpec) -> int:
-    """Write the variables of an image where the engines read them."""
-    text = variables.script(client.images.get(spec.image).attrs["Config"]["Env"] or ())
-    write = 'mkdir -p "${1%/*}" && rm -rf "$1" && printf %s "$2" >"$1" && chmod 755 "$1"'
-    file = f"{spec.tree}/{variables.PLACE}"
-    return run(client, on_host(spec.tree), ["sh", "-c", write, "sh", file, text])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""The one way to unpack trees that others made: images of registries and image files."""

@@ -1,0 +1,88 @@
+"""Make an unpacked tree of others one that engines and steps can start in."""
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+
+from lumicontainer.build.tree.foreign.archive import FILE, FOLDER, Member
+from lumicontainer.build.tree.foreign.refusal import refusal
+from lumicontainer.build.tree.foreign.tree import GONE, Tree
+from lumicontainer.constants import EPOCH
+from lumicontainer.image import variables
+
+_MOUNTED = ("dev", "proc", "sys")
+"""Engines mount their own there: these folders are empty."""
+_FOLDERS = dict.fromkeys(("etc", ".singularity.d", ".singularity.d/env", "home"), 0o755)
+_FOLDERS |= {".singularity.d/libs": 0o755, "root": 0o700, "tmp": 0o1777, "var/tmp": 0o1777}
+"""What engines make where it is missing, with its mode."""
+_REAL = ("etc", ".singularity.d", ".singularity.d/env", ".singularity.d/libs")
+"""Engines and builds write there. A link could lead them to the files of the host."""
+_REPLACED = ("tmp", "var/tmp")
+"""Engines mount there: a link is replaced by a folder."""
+_ENGINES_PART = ".singularity.d/env/99-base.sh"
+_HOSTS = b"127.0.0.1 localhost\n::1 localhost\n"
+
+
+def settle(tree: Tree, environment: Sequence[str] | None = None) -> list[str]:
+    """Write what engines look for, and set the modes of folders; return the rows of the record.
+
+    ``environment`` has the variables of an image of a registry, as NAME=VALUE. Raises
+    ``InputError`` if an engine would follow a link of the tree.
+    """
+    tree.begin_layer()
+    for path in _REAL:
+        there = tree.look(path)
+        if there and not stat.S_ISDIR(there.st_mode):
+            raise refusal(f"/{path}", "it is no folder, and engines would write where it leads")
+    for member, content in _own_layer(tree, environment):
+        tree.add(member, [content])
+    return list(_finish(tree))
+
+
+def _own_layer(tree: Tree, environment: Sequence[str] | None) -> Iterator[tuple[Member, bytes]]:
+    """Yield what an image gets from us."""
+    for name in _MOUNTED:
+        yield Member(f"{GONE}{name}", FILE), b""
+        yield Member(name, FOLDER, 0o755), b""
+    for path, mode in _FOLDERS.items():
+        there = tree.look(path)
+        if not there or (path in _REPLACED and not stat.S_ISDIR(there.st_mode)):
+            yield Member(path, FOLDER, mode), b""
+    yield Member(f"{GONE}.dockerenv", FILE), b""
+    files = {"etc/hostname": b"", "etc/resolv.conf": b""}
+    if not _has_content(tree, "etc/hosts"):
+        files["etc/hosts"] = _HOSTS
+    yield from ((_file(path), content) for path, content in files.items())
+    if not _has_content(tree, _ENGINES_PART):
+        yield _file(_ENGINES_PART, 0o755), variables.ENGINES_PART.read_bytes()
+    if environment is not None:
+        yield _file(variables.PLACE, 0o755), variables.script(environment).encode()
+
+
+def _file(path: str, mode: int = 0o644) -> Member:
+    return Member(path, FILE, mode, time=EPOCH)
+
+
+def _has_content(tree: Tree, path: str) -> bool:
+    there = tree.look(path)
+    return bool(there and stat.S_ISREG(there.st_mode) and there.st_size)
+
+
+def _finish(tree: Tree) -> Iterator[str]:
+    """Set the modes of folders, and yield the owners that an ordinary user could not set."""
+    for above, folders, files, here in os.fwalk(".", topdown=False, dir_fd=tree.root):
+        for name in (*folders, *files):
+            if name.startswith(GONE):
+                raise refusal(f"{above}/{name}"[1:], f"its name begins with {GONE}")
+            there = os.lstat(name, dir_fd=here)
+            if not any(is_kind(there.st_mode) for is_kind in _KEPT):
+                os.unlink(name, dir_fd=here)
+            elif (own := tree.owned.get(there.st_ino)) and (own.uid or own.gid):
+                yield f"{there.st_ino} {own.uid} {own.gid}\n"
+        own = tree.owned.get(os.fstat(here).st_ino)
+        if own and own.mode is not None:
+            os.fchmod(here, own.mode)
+
+
+_KEPT = (stat.S_ISREG, stat.S_ISDIR, stat.S_ISLNK)
+"""Devices, pipes and sockets are not for an image."""

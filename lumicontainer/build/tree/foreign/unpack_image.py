@@ -1,0 +1,52 @@
+"""Unpack a saved image of a registry.
+
+Usage: python -m lumicontainer.build.tree.foreign.unpack_image FOLDER TREE RECORD
+
+FOLDER has what ``host.registry`` saved; TREE is new. RECORD gets the owners by inode that an
+ordinary user cannot give, as ``build.tree.owners`` writes them.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from lumicontainer.build.tree.foreign.archive import Archive
+from lumicontainer.build.tree.foreign.layer import open_layer
+from lumicontainer.build.tree.foreign.settle import settle
+from lumicontainer.build.tree.foreign.tree import Tree
+from lumicontainer.host.manifests import read_saved
+from lumicontainer.system.os_errors import guarded
+
+
+def unpack(tree: Tree, layer: Path) -> None:
+    """Unpack one layer over those below."""
+    tree.begin_layer()
+    with open_layer(layer) as stream:
+        archive = Archive(stream)
+        for member in archive:
+            tree.add(member, archive.pieces())
+
+
+def unpack_layers(root: Path, layers: Sequence[Path]) -> Tree:
+    """Unpack the layers of an image, the lowest first, into a new folder."""
+    root.mkdir()
+    root.chmod(0o755)
+    tree = Tree(root)
+    for layer in layers:
+        unpack(tree, layer)
+    return tree
+
+
+def main() -> None:
+    """Read the command line."""
+    folder, root, record = map(Path, sys.argv[1:])
+    saved = read_saved(folder)
+    os.umask(0o022)
+    rows = settle(unpack_layers(root, saved.layers), saved.environment)
+    if os.geteuid():
+        record.write_text("".join(rows))
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))
