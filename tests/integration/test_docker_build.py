@@ -19,8 +19,9 @@ from lumicontainer.host.docker import base as docker_base
 from lumicontainer.host.docker.container import invocation
 from lumicontainer.host.docker.daemon import LABEL
 from lumicontainer.image import variables
+from lumicontainer.system.process import module_command
 
-from .conftest import BASE, SMALL, Docker, inside, lumicontainer, run, write_small
+from .conftest import BASE, SMALL, Docker, check_output, inside, lumicontainer, run, write_small
 from .processes import until
 
 TINY = SMALL["layers/tiny/layer.yaml"].replace("debian:bookworm", BASE)
@@ -113,7 +114,7 @@ def test_the_base_is_the_one_that_an_engine_makes(folder: Path, built, base_obje
     assert {path: one[path][:4] for path in shared} == {path: other[path][:4] for path in shared}
 
 
-def test_the_variables_of_an_image_are_written_as_without_docker(
+def test_an_image_that_only_the_daemon_has_is_unpacked_as_one_of_a_registry(
     folder: Path, docker: Docker, tmp_path: Path
 ) -> None:
     name, tree = f"{BASE}-variables", tmp_path / "tree"
@@ -121,15 +122,18 @@ def test_the_variables_of_an_image_are_written_as_without_docker(
     try:
         setting = f"ENV QUOTED={shlex.quote(QUOTED)}"
         assert docker("commit", "--change", setting, made, name).returncode == 0
-        spec = docker_base.BaseSpec(
-            image=name, tree=str(tree), folder=str(tmp_path), program="true"
-        )
+        spec = docker_base.BaseSpec(image=name, tree=str(tree), folder=str(tmp_path))
         done = run(invocation(docker_base.__name__, spec))
         assert done.returncode == 0, done.stderr
+        assert f"{name}: using the one that the daemon has" in done.stderr
     finally:
         docker("rm", made)
         docker("image", "rm", name)
+    unpack_image = "lumicontainer.build.tree.foreign.unpack_image"
+    check_output(*module_command(unpack_image, str(tmp_path), str(tree), str(tmp_path / "owners")))
     assert (tree / variables.PLACE).read_text() == variables.script([f"QUOTED={QUOTED}"])
+    assert (tree / "etc/hostname").read_text() == ""
+    assert not (tree / ".dockerenv").exists()
 
 
 def test_the_engine_runs_the_image(folder: Path, built) -> None:

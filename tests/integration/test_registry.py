@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer.build.tree.foreign.tree import Tree
 from lumicontainer.build.tree.foreign.unpack_image import unpack
-from lumicontainer.errors import DownloadError
+from lumicontainer.errors import DownloadError, InputError
 from lumicontainer.host.registry import save_image
 
 from .conftest import check_output
@@ -60,9 +61,11 @@ def test_a_layer_that_has_changed_in_the_registry_is_refused(image: str, tmp_pat
 
 def test_a_layer_that_is_compressed_with_zstd_is_unpacked(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("content")
-    layer = tmp_path / "layer.tar.zst"
+    layer, tree = tmp_path / "layer.tar.zst", tmp_path / "tree"
     check_output("tar", "--zstd", "-cf", layer, "-C", tmp_path, "file")
-    (tmp_path / "tree").mkdir()
-    unpack(layer, tmp_path / "tree", {})
-    assert (tmp_path / "tree/file").read_text() == "content"
-    assert not layer.with_suffix(".unpacked").exists()
+    tree.mkdir()
+    unpack(Tree(tree), layer)
+    assert (tree / "file").read_text() == "content"
+    layer.write_bytes(layer.read_bytes()[:-20])
+    with pytest.raises(InputError, match=r"cannot be decompressed|ends early"):
+        unpack(Tree(tree), layer)

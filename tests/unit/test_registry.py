@@ -149,8 +149,10 @@ def answering(answers: tuple[Answer, ...], seen: list[str]) -> Iterator[str]:
     handler = partial(_Scripted, list(answers), seen)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"127.0.0.1:{server.server_port}"
-        server.shutdown()
+        try:
+            yield f"127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
 
 
 def pin_of(*answers: Answer) -> Pinned:
