@@ -95,8 +95,7 @@ def note_owners(tree: Tree, rows: Iterable[Listed]) -> None:
 
 def unpack(file: Path, root: Path) -> Tree:
     """Unpack the file system of an image file, without its devices, into a new folder."""
-    offset = next(each.offset for each in sif.partitions(file) if each.form == sif.SQUASHFS)
-    place = ["-offset", str(offset)]
+    place = ["-offset", str(sif.root(file).offset)]
     names = _list(["-ls", *place], file)
     require_names(names.split("\n"))
     rows = list(read_rows(_list(["-lln", *place], file)))
