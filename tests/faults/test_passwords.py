@@ -15,7 +15,9 @@ import pytest
 
 from lumicontainer.core.model import GitSource, UrlSource
 from lumicontainer.errors import STEP_FAILED
+from lumicontainer.host.uv import Sources, find_uv, write_stand_in
 from lumicontainer.pinning.sources import sha256_of, whole_commit
+from lumicontainer.system.process import finished
 
 from ..cli.conftest import Run, lumicontainer
 from ..conftest import CHECK, HELLO, Write
@@ -110,6 +112,27 @@ def test_a_lock_asks_a_mirror_with_a_password_that_no_command_line_shows(
 ) -> None:
     assert sha256_of(f"{UPSTREAM}x", upstream.mirrors) == DIGEST
     assert whole_commit(f"{UPSTREAM}tool", commit, upstream.mirrors) == commit
+    assert guarded == []
+
+
+@pytest.mark.parametrize("kind", ["index-url", "extra-index-url", "find-links"])
+def test_uv_locks_what_an_index_with_a_password_has_and_writes_none(
+    upstream: Upstream, guarded: list[bytes], tmp_path: Path, kind: str
+) -> None:
+    folder = upstream.served / "simple/one"
+    folder.mkdir(parents=True)
+    write_stand_in(folder, "one", "1.0")
+    links = "".join(f'<a href="{each.name}">{each.name}</a>' for each in folder.iterdir())
+    (folder / "index.html").write_text(links)
+    url = f"{upstream.mirrors[UPSTREAM]}simple/"
+    settings = {"no-index": "1"} if kind == "find-links" else {"index-url": url}
+    settings |= {kind: f"{url}one/" if kind == "find-links" else url}
+    wanted, lock = tmp_path / "wanted.txt", tmp_path / "pylock.toml"
+    wanted.write_text("".join(f"{line}\n" for line in [*Sources(settings, "").together(), "one"]))
+    words = ("pip", "compile", "--format", "pylock.toml", "--no-config", "--no-cache")
+    finished([str(find_uv()), *words, "--output-file", str(lock), str(wanted)])
+    assert 'name = "one"' in lock.read_text()
+    assert PASSWORD not in lock.read_text()
     assert guarded == []
 
 
