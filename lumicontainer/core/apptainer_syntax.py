@@ -17,11 +17,12 @@ _FORMS = {
 
 def hazards(text: str) -> Iterator[tuple[int, str]]:
     """Yield the number (from 1) and the reason of each line that cannot stand in a definition."""
-    found = {
-        (text.count("\n", 0, match.start()) + 1, reason)
-        for form, reason in _FORMS.items()
-        for match in re.finditer(form, text, re.MULTILINE)
-    }
+    found: set[tuple[int, str]] = set()
+    for form, reason in _FORMS.items():
+        line, at = 1, 0
+        for match in re.finditer(form, text, re.MULTILINE):
+            line, at = line + text.count("\n", at, match.start()), match.start()
+            found.add((line, reason))
     yield from sorted(found)
 
 

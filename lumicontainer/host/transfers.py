@@ -20,7 +20,7 @@ from urllib.request import Request
 from lumicontainer.system import budget
 from lumicontainer.system.budget import LimitError, Pace, Transfer
 
-_CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
+_CHALLENGE = re.compile(r'(?<!\w)(\w++)="([^"]*)"')
 _BUSY = {408, 429, 500, 502, 503, 504}
 """The answers after which curl --retry repeats a download."""
 _SECONDS = re.compile(r"[0-9]{1,9}")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-_SPEC = re.compile(r"(?:[\w./-]+::)?([A-Za-z0-9_][\w.-]*)\s*([^\[\]]*)")
+_SPEC = re.compile(r"(?:[\w./-]+::)?([A-Za-z0-9_][\w.-]*+)\s*+([^\[\]]*)")
 _RANGE = re.compile(r"(?:[<>!~]=?|==)[\w.*+!]+(?:\s*,\s*(?:[<>!~]=?|==)[\w.*+!]+)*")
 _FILE = re.compile(r"(.+)-([^-]+)-([^-]+)\.(?:conda|tar\.bz2)")
 _NUMBER = r"[0-9][\w.!+]*?"

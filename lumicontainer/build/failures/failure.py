@@ -33,12 +33,12 @@ _NOT_DOWNLOADED = re.compile(
     r"(?m)^error: the base is made of other packages than its lock says"
     r"|^FATAL: .* conveyor failed to get:"
     r"|^E: (?:Unable to (?:locate package|fetch)|Failed to fetch) "
-    r"|^E: Version '.*' for '.*' was not found"
+    r"|^E: Version '[^'\n]*' for '[^'\n]*' was not found"
     r"|^ERROR: (?:No matching distribution found|THESE PACKAGES DO NOT MATCH THE HASHES)"
 )
 """Messages in the last lines of a step that report a failed download: of the base's own check, the
 engine (its conveyor downloads a base), apt and pip. Their exit codes do not say so."""
-_VERSION_GONE = re.compile(r"(?m)^E: Version '.*' for '.*' was not found")
+_VERSION_GONE = re.compile(r"(?m)^E: Version '[^'\n]*' for '[^'\n]*' was not found")
 _NEW_LOCK = "write a new lock, or name a mirror of the lock's time: LUMICONTAINER_MIRROR=URL"
 _NO_SPACE = (*FULL, *TOO_LARGE)
 _NOT_KEPT = 'echo "passwords and secrets were not kept: they are *** here" >&2\n'

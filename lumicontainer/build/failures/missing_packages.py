@@ -22,7 +22,7 @@ _UNREACHED = re.compile(
 _APT_NAME = re.compile(
     r"(?m)^E: (?:Unable to locate package (\S+)|Package '(\S+)' has no installation candidate)"
 )
-_APT_VERSION = re.compile(r"(?m)^E: Version '(.*)' for '(.*)' was not found")
+_APT_VERSION = re.compile(r"(?m)^E: Version '([^'\n]*)' for '([^'\n]*)' was not found")
 _PIP = re.compile(
     r"(?m)^ERROR: Could not find a version that satisfies the requirement (\S+)(?: \(from .*?\))?"
     r" \(from versions: (.*)\)"

@@ -85,7 +85,8 @@ _CODECS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 """By the mark at its start: how pip decodes a file (pip/_internal/utils/encoding.py)."""
-_HASHES = re.compile(r"(?:\s+--hash=sha256:[0-9a-f]{64})+$")
+_FIRST_HASH = re.compile(r"(?<!\s)\s++--hash=")
+_HASHES = re.compile(r"(?:\s++--hash=sha256:[0-9a-f]{64})++")
 
 
 class RequirementLine(NamedTuple):
@@ -98,7 +99,10 @@ class RequirementLine(NamedTuple):
     @property
     def bare(self) -> str:
         """Return the requirement without its hashes."""
-        return _HASHES.sub("", self.text)
+        first = _FIRST_HASH.search(self.text)
+        if first and _HASHES.fullmatch(self.text, first.start()):
+            return self.text[: first.start()]
+        return self.text
 
 
 def requirement_lines(content: bytes) -> Iterator[RequirementLine]:
