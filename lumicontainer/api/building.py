@@ -28,6 +28,7 @@ from lumicontainer.errors import InputError, Problem, Problems
 from lumicontainer.host import site
 from lumicontainer.host.mirrors import read_mirrors
 from lumicontainer.image import digests, integrity, records, sif
+from lumicontainer.jobs import folders
 from lumicontainer.jobs.builds import CompileJobs
 from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.terminal.progress import Progress
@@ -190,6 +191,7 @@ def build_twice(order: BuildOrder, on_progress: OnProgress | None) -> list[Chang
 def make(order: BuildOrder, on_progress: OnProgress | None = None) -> Image:
     """Build what is ordered, unless it is current; return the image."""
     platform, options = order.plan.resolved.platform, order.options
+    folders.reclaim(cache_root() / folders.FOLDERS)
     if order.current:
         return Image(order.path, platform)
     require_replaceable(order)

@@ -19,6 +19,7 @@ from lumicontainer.commands.parser import add_verb
 from lumicontainer.commands.shared_cache import about
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.errors import EXAMINED_FAILED, OK, HostError, InputError, Problem
+from lumicontainer.jobs import folders
 from lumicontainer.system import units
 from lumicontainer.system.files import no_links
 from lumicontainer.system.files.user_cache import cache_root
@@ -233,6 +234,7 @@ def _prune(store: Cache, arguments: argparse.Namespace) -> int:
 
 def _set_aside(store: Cache) -> None:
     store.reclaim()
+    folders.reclaim(store.root / folders.FOLDERS)
     for name in store.names():
         if store.entry(name) is None:
             with contextlib.suppress(FileNotFoundError, HostError):

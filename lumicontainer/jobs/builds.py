@@ -1,12 +1,11 @@
 """Send a build to Slurm: the whole build as one job, and its compile steps as further jobs."""
 
 import asyncio
-import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -15,11 +14,10 @@ from lumicontainer import errors
 from lumicontainer.errors import HostError, JobError, LumicontainerError, Problem
 from lumicontainer.jobs import command, follow, slurm
 from lumicontainer.jobs.command import CommandJob, Resources
+from lumicontainer.jobs.folders import FOLDERS, job_folder, mark_beside
 from lumicontainer.jobs.follow import Asked, Listener
 from lumicontainer.system.terminal.progress import Task
 
-FOLDERS = "jobs"
-"""The folder of the cache that has a folder for each job."""
 _ERRORS: tuple[type[LumicontainerError], ...]
 _ERRORS = (errors.InputError, HostError, errors.StepError, errors.DownloadError, errors.SpaceError)
 _LINES = 20
@@ -56,7 +54,7 @@ def run(
     # A comma would separate two names for scancel.
     stem = re.sub(r"[^\w.-]", "_", output.stem)
     parent, prefix = cache / FOLDERS, f"lumi-build-{stem}-"
-    with command.folder_in(parent, prefix) as folder, _mark_beside(output) as mark:
+    with job_folder(parent, prefix) as folder, mark_beside(output, folder) as mark:
         again = words.with_options("--job", str(folder))
         job = CommandJob(again, folder, asked, resources, (mark,))
         try:
@@ -68,17 +66,6 @@ def run(
             raise
         result = folder / command.RESULT
         return code, result.read_text() if result.exists() else ""
-
-
-@contextmanager
-def _mark_beside(output: Path) -> Iterator[Path]:
-    """Create a file beside the image, by which the job knows that its node sees that folder."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{output.name}.job-", dir=output.parent)
-    os.close(descriptor)
-    try:
-        yield Path(name)
-    finally:
-        Path(name).unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,8 @@ second one, which has the command and its environment. That one is in a private 
 
 import os
 import re
-import shutil
 import sys
-import tempfile
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +17,7 @@ from lumicontainer.errors import JobError, Problem
 from lumicontainer.jobs import follow, slurm
 from lumicontainer.jobs.follow import Asked, Listener
 
-COMMAND, RESULT = "command.sh", "result"
+RESULT = "result"
 _OF_THE_HOST = re.compile(
     r"SLURM_.*|BASH_FUNC_.*|TMPDIR|XDG_RUNTIME_DIR|DBUS_SESSION_BUS_ADDRESS|HOSTNAME"
     r"|PWD|OLDPWD|SHLVL|_"
@@ -30,8 +26,6 @@ _OF_THE_HOST = re.compile(
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SIGNALLED = 128
 """Exit codes from here on are those of programs that a signal ended."""
-_KEPT = 7 * 86_400
-"""Seconds for which the folder of a failed job stays."""
 _CONTINUES = "repeat the command: it continues with the layers that are in the cache"
 _HINTS = (
     ("CANCELLED", f"{_CONTINUES}; sacct --jobs={{number}} --format=State%40 prints who cancelled"),
@@ -72,37 +66,12 @@ class CommandJob:
     """The name of the job; empty for that of the folder."""
 
 
-@contextmanager
-def folder_in(parent: Path, prefix: str) -> Iterator[Path]:
-    """Create the private folder of a job; keep it if the job ran and failed.
-
-    Removes the folders of jobs that failed a week ago.
-    """
-    parent.mkdir(mode=0o700, exist_ok=True)
-    for old in parent.iterdir():
-        with suppress(FileNotFoundError):  # Another job that begins may remove it first.
-            if time.time() - old.stat().st_mtime > _KEPT:
-                shutil.rmtree(old, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-    kept = False
-    try:
-        yield folder
-    except JobError:
-        kept = (folder / follow.LOG).exists()
-        raise
-    else:
-        kept = (folder / follow.ENDED).read_text() != "0\n"
-    finally:
-        if not kept:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
 def run(job: CommandJob, listener: Listener) -> int:
     """Run the command to its end; return its exit code. Its stdout is in the file ``RESULT``.
 
     Raises ``JobError`` if Slurm refuses, cannot start or ends the job.
     """
-    path = job.folder / COMMAND
+    path = job.folder / follow.COMMAND
     path.touch(mode=0o600)
     # A variable may hold any bytes.
     path.write_bytes(os.fsencode(_script(job)))

@@ -18,6 +18,8 @@ from lumicontainer.jobs import slurm
 from lumicontainer.system.terminal.output import clean
 
 SCRIPT, LOG, ENDED = "job.sh", "log", "ended"
+COMMAND = "command.sh"
+"""The command of a job, with the user's environment; the job removes it when it starts."""
 _TURN = 0.5
 """Seconds between two looks at the log, which lies on a shared file system."""
 _FIRST, _ASK = 1.0, 10.0

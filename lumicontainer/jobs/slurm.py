@@ -178,6 +178,28 @@ def look(number: str) -> JobState:
     return JobState(state, "" if reason == "None" else reason)
 
 
+def is_queued(name: str) -> bool | None:
+    """Return whether a job of this name waits or runs; None if Slurm cannot be asked."""
+    if process.find("squeue") is None:
+        return None
+    try:
+        return bool(_capture("squeue", "--noheader", "--format=%i", f"--name={name}").strip())
+    except HostError:
+        return None
+
+
+def cluster() -> str:
+    """Return the name of the cluster that jobs are sent to; empty if Slurm does not answer."""
+    if process.find("scontrol") is None:
+        return ""
+    try:
+        shown = _capture("scontrol", "show", "config")
+    except HostError:
+        return ""
+    named = re.search(r"(?m)^ClusterName *= *(\S+)", shown)
+    return named[1] if named else ""
+
+
 def last_state(number: str) -> str:
     """Return in words how a job ended."""
     fields = _shown(number)

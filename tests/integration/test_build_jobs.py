@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from lumicontainer.jobs.follow import COMMAND
 
 from ..cli.conftest import refused, succeeded
 from ..namespaces import as_root, owned, prepared
@@ -324,3 +327,39 @@ def test_a_folder_of_the_login_node_alone_is_reported(login: Login, hidden: str,
     done = run(command, cwd=login.folder, env=login.env)
     refused(done, "that all nodes s", code=code)
     assert list(images.iterdir()) == []
+
+
+def delay_jobs(login: Login) -> None:
+    """Let the jobs of a place wait in the queue."""
+    programs = login.folder / "place/bin"
+    programs.mkdir()
+    sbatch = programs / "sbatch"
+    sbatch.write_text(f'#!/bin/sh\nexec {shutil.which("sbatch")} --begin=now+1hour "$@"\n')
+    sbatch.chmod(0o755)
+    login.env["PATH"] = f"{programs}:{os.environ['PATH']}"
+
+
+@pytest.mark.parametrize("until", ["in the queue since", "one: compile"], ids=["waits", "runs"])
+def test_the_next_command_removes_what_a_killed_one_left(login: Login, until: str) -> None:
+    """Its job goes on, and nothing is removed before the end of that."""
+    login.write(one=ENDLESS)
+    waits = until.startswith("in the queue")
+    words = ("--jobs-at-once", 1)
+    login.env["TOKEN"] = PASSWORD
+    if waits:
+        delay_jobs(login)
+    with login.begun(*words, until=until) as process:
+        jobs = login.jobs() if waits else login.running(2)
+        process.kill()
+        process.communicate(timeout=SECONDS)
+    (folder,) = (login.folder / "cache/jobs").iterdir()
+    lumicontainer("cache", "prune", env=login.env, code=0)
+    assert (folder / COMMAND).exists() == waits
+    assert len(list(login.folder.glob(".small.sif.job-*"))) == waits
+    succeeded(run(["scancel", *jobs], env=login.env))
+    wait_for(lambda: login.jobs() == [])
+    login.assert_nothing_runs()
+    lumicontainer("cache", "prune", env=login.env, code=0)
+    texts = [path.read_text() for path in login.folder.rglob("jobs/**/*") if path.is_file()]
+    assert PASSWORD not in "".join(texts)
+    assert login.left() == (set() if waits else {folder.name})

@@ -1,0 +1,145 @@
+"""Keep a private folder for each job: its command, its log, and files beside the image.
+
+The command that sent a job holds a lock in the folder. If that command is killed, its job goes on,
+and a later command removes what is left once Slurm knows the job no more.
+"""
+
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from lumicontainer.errors import HostError, JobError
+from lumicontainer.jobs import follow, slurm
+from lumicontainer.system import flock
+from lumicontainer.system.files.write import write_whole
+
+FOLDERS = "jobs"
+"""The folder of the cache that has a folder for each job."""
+_LOCK, _SENDER, _MARK = "lock", "sender", "mark"
+_KEPT = 7 * 86_400
+"""Seconds for which the folder of a failed job stays."""
+_SILENT = 3600
+"""Seconds without a change after which a sender on another host counts as dead: that host may not
+see our locks (Lustre with ``localflock``)."""
+
+
+@contextmanager
+def job_folder(parent: Path, prefix: str) -> Iterator[Path]:
+    """Create the private folder of a job; keep it, without its commands, if the job ran and failed.
+
+    Removes what killed commands left.
+    """
+    parent.mkdir(mode=0o700, exist_ok=True)
+    reclaim(parent)
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+    held = flock.exclusive(folder / _LOCK)
+    assert held is not None
+    sender = {"host": os.uname().nodename, "cluster": slurm.cluster()}
+    write_whole(folder / _SENDER, json.dumps(sender).encode())
+    kept = False
+    try:
+        yield folder
+    except JobError:
+        kept = (folder / follow.LOG).exists()
+        raise
+    else:
+        kept = not _succeeded(folder)
+    finally:
+        if kept:
+            _clean(folder)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+        os.close(held)
+
+
+@contextmanager
+def mark_beside(output: Path, folder: Path) -> Iterator[Path]:
+    """Create a file beside the image, by which a job knows that its node sees that folder."""
+    mark = output.with_name(f".{output.name}.job-{folder.name.rpartition('-')[2]}")
+    (folder / _MARK).write_bytes(os.fsencode(mark))
+    mark.touch(mode=0o600, exist_ok=False)
+    try:
+        yield mark
+    finally:
+        mark.unlink(missing_ok=True)
+
+
+def reclaim(parent: Path) -> None:
+    """Remove what killed commands left, and the folders of jobs that failed a week ago.
+
+    A folder stays while a job of it waits or runs, and if Slurm cannot be asked.
+    """
+    if not parent.is_dir():
+        return
+    for folder in parent.iterdir():
+        # Another command may remove it first; and what is left here hinders nobody.
+        with suppress(OSError, HostError):
+            if _is_settled(folder):
+                _remove_old(folder)
+            else:
+                _settle(folder)
+
+
+def _is_settled(folder: Path) -> bool:
+    return not (folder / _SENDER).exists() and not any(folder.rglob(follow.COMMAND))
+
+
+def _remove_old(folder: Path) -> None:
+    limit = _KEPT if (folder / follow.LOG).exists() else _SILENT
+    if time.time() - folder.stat().st_mtime > limit:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _settle(folder: Path) -> None:
+    """Remove what a dead command left; keep the log of a job that failed."""
+    silent = _silence(folder)
+    with flock.attempt(folder / _LOCK) as unused:
+        if not unused or not _is_over(folder, silent):
+            return
+        with suppress(OSError):
+            Path(os.fsdecode((folder / _MARK).read_bytes())).unlink()
+        if (folder / follow.LOG).exists() and not _succeeded(folder):
+            _clean(folder)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _silence(folder: Path) -> float:
+    """Return the seconds since something but the lock changed."""
+    changing = (each for each in folder.iterdir() if each.name != _LOCK)
+    return time.time() - max(each.stat().st_mtime for each in (folder, *changing))
+
+
+def _is_over(folder: Path, silent: float) -> bool:
+    """Return whether the sender is dead, its lock being free, and no job waits or runs."""
+    sender = _sender(folder)
+    if sender.get("host") != os.uname().nodename and silent < _SILENT:
+        return False
+    # A job of another cluster is not in this queue.
+    known = sender.get("cluster") or ""
+    return known in ("", slurm.cluster()) and slurm.is_queued(folder.name) is False
+
+
+def _sender(folder: Path) -> dict[str, str]:
+    try:
+        facts = json.loads((folder / _SENDER).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+def _succeeded(folder: Path) -> bool:
+    with suppress(OSError):
+        return (folder / follow.ENDED).read_text() == "0\n"
+    return False
+
+
+def _clean(folder: Path) -> None:
+    """Remove all but the logs and results of a job that is over."""
+    for path in (*folder.rglob(follow.COMMAND), folder / _SENDER, folder / _MARK, folder / _LOCK):
+        path.unlink(missing_ok=True)
