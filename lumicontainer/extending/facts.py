@@ -77,7 +77,7 @@ class Facts(NamedTuple):
     def compiled_against(self, name: str) -> list[str]:
         """Return the packages that were compiled against PyTorch or Triton."""
         roots = ("torch", "triton")
-        return [each for each in self.protected() if each != name] if name in roots else []
+        return sorted(self.protected().keys() - {name}) if name in roots else []
 
     def hidden(self, added: Mapping[str, str]) -> Iterator[Problem]:
         """Yield a warning for each package of the image that an added one hides."""

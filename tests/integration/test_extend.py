@@ -90,7 +90,7 @@ def test_a_conflict_with_the_image_is_shown_with_the_ways_out(folder: Path) -> N
     assert [" ".join(line.split()) for line in tree[1].splitlines()] == [
         "vllm 0.16.0",
         "├── needs torch ==2.9.1; the image has 2.13.0+cpu,"
-        " and horovod, deepspeed were compiled against it",
+        " and deepspeed, horovod were compiled against it",
         "└── needs transformers >=4.56.0,<5; the image has 5.23.0",
     ]
     assert "--allow-change torch --allow-change transformers" in tree[2]
@@ -185,7 +185,8 @@ def test_a_shared_file_system_gets_the_extension_and_its_lock_alone(folder: Path
         elif not call.startswith("open") or "O_CREAT" in rest:
             created.add(name)
     assert named == {path.name for path in shared.iterdir()} == {"mine.sqsh", "pylock.mine.toml"}
-    assert len(created) == 2, created
+    # One file is locked, and removed at the end.
+    assert len(created - {".lumicontainer.lock"}) == 2, created
 
 
 def test_an_image_is_asked_once_for_its_packages(folder: Path, tmp_path: Path) -> None:
