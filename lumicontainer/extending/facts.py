@@ -13,13 +13,15 @@ from lumicontainer.core.model.requirements import marker_values
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import InputError, Problem
+from lumicontainer.host.uv import require_package
 from lumicontainer.image import records, sif_format
-from lumicontainer.image.records import DIGEST, LINE, PACKAGE, VERSION, Table
+from lumicontainer.image.records import DIGEST, LINE, TEXT, VERSION, Table
 from lumicontainer.system import budget, process
 from lumicontainer.system.files.regular import file_state
 from lumicontainer.system.files.trust import make_private_folders
 from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.files.write import write_whole
+from lumicontainer.system.terminal.output import say
 
 _CODE = Path(inside.__file__).parent
 _PROBE = "/opt/lumicontainer/probe"
@@ -32,7 +34,7 @@ FACTS: records.Schema = {
     "python": VERSION,
     "libraries": [LINE],
     "packages": Table(
-        PACKAGE, {"version": VERSION, "requires": [LINE], "modules": [LINE], "protected": DIGEST}
+        TEXT, {"version": TEXT, "requires": [LINE], "modules": [LINE], "protected": DIGEST}
     ),
 }
 
@@ -147,8 +149,15 @@ def _remember(known: Path, answer: bytes) -> None:
 
 def _parse(answer: bytes) -> Facts:
     data: Any = records.parse(answer, FACTS)
-    rows = data["packages"].items()
-    packages = {name: Installed(*(row[each] for each in Installed._fields)) for name, row in rows}
+    packages: dict[str, Installed] = {}
+    for name, row in data["packages"].items():
+        try:
+            plain, version = require_package(name, row["version"])
+        except InputError as error:
+            (problem,) = error.problems
+            say(str(problem._replace(why="it is left out", hint="", level="warning")))
+            continue
+        packages[plain] = Installed(version, row["requires"], row["modules"], row["protected"])
     return Facts(data["python"], packages, frozenset(data["libraries"]))
 
 

@@ -1,11 +1,14 @@
 """Find uv, and write what it reads: pip's sources, and stand-ins for packages that are there."""
 
-import re
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from packaging.utils import InvalidName, canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from lumicontainer.errors import InputError, Problem
 from lumicontainer.system import process
 
 _TRUE = ("1", "true", "yes", "on", "y", "t")
@@ -44,15 +47,26 @@ class Sources:
         return [*links, *default, *([f"--index-url {each}"] for each in self._extra)]
 
 
+def require_package(name: str, version: str) -> tuple[str, str]:
+    """Return a name and a version as PEP 503 and PEP 440 write them; raise ``InputError``."""
+    try:
+        return canonicalize_name(name, validate=True), str(Version(version))
+    except (InvalidName, InvalidVersion) as error:
+        shown = f"{name!a:.100} {version!a:.100}"
+        what, hint = "invalid name or version of a Python package", "use another image"
+        raise InputError(Problem(what, shown, hint=hint)) from error
+
+
 def write_stand_in(folder: Path, name: str, version: str, needs: Sequence[str] = ()) -> str:
     """Write a wheel that stands for a package that is there; return the constraint that takes it.
 
     No other package has its local version, which meets the same requirements as the public part.
     By default it needs nothing: the image has the needs of the package too.
     """
+    name, version = require_package(name, version)
     public, plus, local = version.partition("+")
     marked = f"{public}+{local}{'.' if plus else ''}{STAND_IN}"
-    file = re.sub(r"[-_.]+", "_", name)
+    file = name.replace("-", "_")
     notes = f"{file}-{marked}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {marked}\n"
     metadata += "".join(f"Requires-Dist: {each}\n" for each in needs)
