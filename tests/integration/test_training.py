@@ -1,6 +1,7 @@
 """Programs train on real data, on one machine and across the two nodes of a real Slurm."""
 
 import re
+import shlex
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -8,7 +9,7 @@ import pytest
 
 from ..cli.conftest import refused
 from ..conftest import ROOT
-from .conftest import LIMIT, lumicontainer, srun
+from .conftest import LIMIT, lumicontainer, pasted, srun
 from .processes import Env
 
 WORKLOADS = Path("tests/workloads")
@@ -58,6 +59,22 @@ def test_one_task_on_each_of_two_nodes_starts_its_ranks_by_a_launcher(
     options = ("--nproc", 2, "--launcher", *launcher)
     command = ("singularity", "exec", files, "lumi-entry", *options, WORKLOADS / program)
     assert_trained(srun(cluster, *command, tasks=2), ranks=4)
+
+
+SIZE = "from mpi4py import MPI; print(MPI.COMM_WORLD.size)"
+
+
+def test_ranks_of_mpi_meet_after_binds_and_are_warned_without_pmi(
+    image: Path, cluster: Env
+) -> None:
+    """Without PMI both would be programs of one rank, and end with 0."""
+    words = shlex.join(["lumi-entry", "--", "python3", "-c", SIZE])
+    entry = f'singularity exec "${{binds[@]}}" {image} {words}'
+    steps = f"srun -N2 -n2 {entry}; srun -N2 -n2 --mpi=none {entry}"
+    found = f'found=$(lumicontainer binds {image}) || exit; eval "$found"'
+    done = pasted(f"{found}; {steps}", env=cluster)
+    assert done.stdout.split() == ["2", "2", "1", "1"], done.stderr
+    assert done.stderr.count("start those with srun --mpi=pmi2") == 1
 
 
 def test_one_task_becomes_a_rank_for_each_gpu(image: Path, cluster: Env, tmp_path: Path) -> None:
