@@ -181,7 +181,7 @@ def _place(row: ImportedLine, file: str) -> str:
 def _print_missing(draft: Draft, file: str, left_out: Mapping[str, str], platform: str) -> None:
     """Print what the image will not have, as the last lines of the report."""
     if left_out:
-        sys.stdout.write(f"on {platform} the image has no:\n")
+        sys.stdout.write(f"left out on {platform}:\n")
         print_table([(f"  {layer}", why) for layer, why in left_out.items()])
     if missing := draft.missing():
         sys.stdout.write("the image will not have:\n")

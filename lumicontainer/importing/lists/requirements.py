@@ -86,6 +86,9 @@ def read_named(
     line: FileLine, name: str, read: Callable[[Draft, str], None], seen: Sequence[str] = ()
 ) -> None:
     """Add the lines of a file that a line names; refuse the line if it cannot be read."""
+    if "://" in line.text:
+        line.refuse("it downloads what nothing pins")
+        return
     if not name:
         line.refuse("the file is not below the folder of what is imported")
         return

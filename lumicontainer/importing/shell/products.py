@@ -25,9 +25,9 @@ def products(text: str, command: Command | None) -> Iterator[str]:
 
 
 def variables(text: str) -> list[str]:
-    """Return the variables that a command sets."""
+    """Return the variables that a command sets, but for lists of folders, which others extend."""
     found = _SETS.match(text)
-    return [found[1]] if found else []
+    return [found[1]] if found and not found[1].endswith("PATH") else []
 
 
 def _nothing(words: Sequence[str]) -> Iterator[str]:

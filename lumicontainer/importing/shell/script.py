@@ -27,6 +27,10 @@ from lumicontainer.importing.shell.words import Command, simple_command, split_f
 from lumicontainer.system import process
 
 _UNPINNED = "it downloads what nothing pins; name it under 'sources' of the layer"
+_UNREAD = "it installs packages in a form that is not read; name them under 'packages' of the layer"
+_INSTALLS = re.compile(
+    r"\b(?:pip[\d.]*|conda|mamba|micromamba|apt|apt-get)\s+(?:-\S+\s+)*install\b"
+)
 _UNKNOWN = "it has a variable without a known value"
 _WORDS = re.compile(r"[\w@%+=:,./ -]*[\w./-][\w@%+=:,./ -]*", re.ASCII)
 """Words without a character that is more than itself to a shell."""
@@ -241,7 +245,7 @@ class ShellReader:
         """Add what becomes of a command whose words are not known, or which is several."""
         text = _without_wrappers(part.line.text)
         row = replacement_for("commands", text)
-        if row and not part.several:
+        if row and not (part.several and re.search(r"[|;&<>\n]", text)):
             return not part.line.decided("commands", text)
         unknown = not part.several and bool(re.search(table()["downloads"], text))
         return self._is_other_kept(part, scope, _UNKNOWN if unknown else row.get("refuse", ""))
@@ -257,13 +261,13 @@ class ShellReader:
         line, text = part.line, part.line.text
         if read_download(line, part.plain, part.command, self.losses, scope.folder):
             return False
-        if lost := self._find_lost(part, scope):
-            lost.note(line)
-            return False
         if re.search(r"/etc/apt/|sources\.list", text):
             why = "name a script that does it under apt_repositories of the layer"
         elif re.search(table()["downloads"], text):
-            why = why or _UNPINNED
+            why = why or (_UNREAD if _INSTALLS.search(text) else _UNPINNED)
+        elif lost := self._find_lost(part, scope):
+            lost.note(line)
+            return False
         if why := why or hazard(text) or _syntax_error(text):
             line.refuse(why)
             return False

@@ -25,7 +25,7 @@ _QUIET = {"true", ":", "echo", "printf", "exit", "false", "return"}
 """Programs behind ``||`` that install nothing."""
 _FILTERS = {"tee", "cat", "head", "tail", "grep", "sort", "sed"}
 _ANSWERS = {"yes", "echo", "printf"}
-_SHELLS = {"sh", "bash", "dash"}
+_SHELLS = {"sh", "bash", "dash", "su", "runuser"}
 _MODULES = {"pip", "uv", "conda", "mamba"}
 """Programs that ``python -m`` runs."""
 
@@ -57,7 +57,7 @@ class Command(NamedTuple):
         if self.program() not in _SHELLS:
             return None
         for number, word in enumerate(self.words[1:-1], 1):
-            if re.fullmatch(r"-[a-z]*c[a-z]*", word):
+            if re.fullmatch(r"-[a-z]*c[a-z]*|--command", word):
                 return self.words[number + 1]
         return None
 

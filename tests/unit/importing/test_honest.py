@@ -88,6 +88,10 @@ def test_only_names_of_packages_are_carried(
         "uv add polars",
         "micromamba run -n base uv pip install polars",
         "conda install -y -q -c conda-forge polars",
+        "su - user -c 'pip install --user polars'",
+        "gosu user pip install polars",
+        'eval "$(conda shell.bash hook)" && conda activate base && pip install polars',
+        "source ~/.bashrc && pip install polars",
         "pip install $EXTRA polars",
     ],
 )
@@ -174,6 +178,33 @@ def test_a_line_that_needs_what_is_not_carried_is_not_carried(
     outcomes = [outcome for line, outcome, text in rows(draft) if line > 2 and text != "cd /src"]
     assert set(outcomes) == {"not carried"}
     assert draft.environment == {}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ln -s /opt/a/lib/python3.11/site-packages/b /opt/b",
+        "bash /opt/a/condense.sh",
+        "make -C /opt/a clean -j2",
+    ],
+)
+def test_nothing_is_dropped_for_a_part_of_its_words(dockerfile: Import, command: str) -> None:
+    assert rows(dockerfile(f"RUN {command}")) == [(2, "carried", command)]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pip install a || pip install b",
+        "xargs -n 1 pip install </tmp/list",
+        "for p in a b; do pip install $p; done",
+        "pip install $(cat /tmp/list)",
+    ],
+)
+def test_packages_in_another_form_are_missing(dockerfile: Import, command: str) -> None:
+    draft = dockerfile(f"RUN {command}")
+    assert ({*draft.python}, draft.script) == (set(), [])
+    assert [each.missing for each in draft.missing()] == [command]
 
 
 def test_a_download_that_a_layer_replaces_is_not_needed_by_what_builds_it(
