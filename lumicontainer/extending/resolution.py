@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +37,7 @@ class Resolution:
     def __init__(self, container: Container, facts: Facts) -> None:
         self.container, self.facts = container, facts
         self._sources = Sources(container.site.pip, "").together()
+        self._built = False
 
     def lock(self, question: Question, *, sources: bool = False) -> str:
         """Return the text of a pylock.toml (PEP 751) with what is added.
@@ -47,6 +49,9 @@ class Resolution:
         leave_out = [f"--no-emit-package={name}" for name in question.kept(self.facts)]
         words = ["--format", "pylock.toml", "--no-header", *leave_out]
         if sources:
+            if self.container.code:
+                with suppress(process.ProgramError):
+                    self._compile(question, *words, "--no-build")
             return self._relock(question, self._compile(question, *words))
         printed, built = self._ask(question, *words)
         # The user's own code is built for its metadata, too.
@@ -76,10 +81,20 @@ class Resolution:
         users = {user for name in question.changeable for user in self._users(name, question)}
         lines = [f"--find-links {folder}", *question.lines, *sorted(users)]
         write_lines(inputs / "constraints.txt", self._stand_ins(question, folder))
-        part = "sources" if "--no-build" not in words or self.container.code else "wheels"
-        mounts = Mounts(self.container.part(part), (inputs,), self.container.code)
+        mounts = self._mounts(inputs, builds="--no-build" not in words)
         constraints = f"--constraints={inputs / 'constraints.txt'}"
         return self._run(mounts, lines, "--no-config", constraints, *words)
+
+    def _mounts(self, inputs: Path, *, builds: bool) -> Mounts:
+        """Return what a container sees that builds sources, or the user's own code alone.
+
+        The second one comes first, and its cache keeps what uv must know of the code. Where sources
+        of others are built, and in containers with the same cache afterwards, the code cannot be
+        changed.
+        """
+        code, self._built = self.container.code, self._built or builds
+        writes = self.container.part("sources" if builds or code else "wheels")
+        return Mounts(writes, (inputs, *code)) if self._built else Mounts(writes, (inputs,), code)
 
     def _relock(self, question: Question, lock: str) -> str:
         """Return a lock with the same versions, from a container in which no code ran."""

@@ -81,6 +81,13 @@ for top in list(folders()):
 """
 """Change a wheel's module where it is unpacked."""
 
+CHANGE = """\
+for folder in list(folders()):
+    if "code_backend.py" in os.listdir(folder):
+        open(os.path.join(folder, "code_backend.py"), "a").write("# changed")
+"""
+"""Change code of the user."""
+
 BACKEND = """\
 import base64, os, sys, zipfile
 {attack}

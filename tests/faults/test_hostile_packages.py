@@ -1,5 +1,6 @@
 """Packages that ``extend`` adds reach neither files of the host nor later extensions."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -31,18 +32,26 @@ class Host:
         cache.mkdir(mode=0o700)
         self.environment = {"LUMICONTAINER_CACHE": str(cache)}
 
-    def extend(self, *words: str, output: str = "mine.sqsh") -> "subprocess.CompletedProcess[str]":
-        """Add packages to the image; require that nothing of the user has changed."""
+    def start(self, *words: str, output: str = "mine.sqsh") -> "subprocess.Popen[str]":
+        """Begin to add packages to the image."""
         settings = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.packages)}
         command = [sys.executable, "-m", "lumicontainer", "extend", str(self.image), *words]
-        done = subprocess.run(
+        return subprocess.Popen(
             [*command, "-o", str(self.folder / output)],
             env={"PATH": "/usr/local/bin:/usr/bin:/bin", **settings, **self.environment},
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=LIMIT,
-            check=False,
         )
+
+    def extend(self, *words: str, output: str = "mine.sqsh") -> "subprocess.CompletedProcess[str]":
+        """Add packages to the image; require that nothing of the user has changed."""
+        with self.start(*words, output=output) as child:
+            try:
+                printed = child.communicate(timeout=LIMIT)
+            finally:
+                child.kill()
+        done = subprocess.CompletedProcess(child.args, child.returncode, *printed)
         assert [path.name for path in self.victim.iterdir()] == ["file"]
         assert (self.victim / "file").read_text() == "mine\n"
         assert self.victim.stat().st_mode & 0o777 == 0o700
@@ -94,3 +103,55 @@ def test_a_build_changes_no_package_of_a_later_extension(host: Host) -> None:
         done = host.extend(*words, output=f"{number}.sqsh")
         assert done.returncode == 0, done.stderr
         assert host.content("good.py", f"{number}.sqsh") == text
+
+
+CODE = """\
+import os, sys
+sys.path.insert(0, os.getcwd())
+from backend import *
+
+def note():
+    with open("note", "a") as file:
+        file.write("the backend of the code may write here\\n")
+
+def prepare_metadata_for_build_editable(*words):
+    note()
+    return prepare_metadata_for_build_wheel(*words)
+
+def build_editable(*words):
+    note()
+    return build_wheel(*words)
+"""
+"""The backend of the user's own code: it writes into the folder, as many do."""
+
+
+def test_code_of_the_user_is_changed_by_its_own_backend_alone(host: Host) -> None:
+    code = host.folder / "code"
+    code.mkdir()
+    files = hostile.wheel_files("mine", {"mine.pth": f"{code}\n"})
+    backend = hostile.BACKEND.format(attack="", files=files, before="pass", after="pass")
+    (code / "backend.py").write_text(backend.replace("evil", "mine"))
+    (code / "code_backend.py").write_text(CODE)
+    project = hostile.PROJECT.replace('"backend"', '"code_backend"')
+    (code / "pyproject.toml").write_text(project)
+    before = {path.name: path.read_text() for path in code.iterdir()}
+    hostile.write_source(host.packages, f"{host.attack}\n{hostile.CHANGE}")
+    done = host.extend("evil", "--editable", str(code))
+    assert done.returncode == 0, done.stderr
+    assert {"note", *before} == {path.name for path in code.iterdir()} - {"__pycache__"}
+    assert {name: (code / name).read_text() for name in before} == before
+
+
+def test_an_image_that_is_replaced_meanwhile_gets_no_extension(host: Host) -> None:
+    image, go = host.folder / "own.sif", host.packages / "go"
+    host.image = Path(shutil.copy(host.image, image))
+    waits = f"import time\n    while not os.path.exists({str(go)!r}): time.sleep(0.1)"
+    hostile.write_source(host.packages, "", before=waits)
+    with host.start("evil") as child:
+        assert child.stderr is not None
+        assert any("resolve" in line for line in child.stderr)
+        Path(shutil.copy2(image, f"{image}.new")).replace(image)
+        go.touch()
+        assert "error: the image was replaced meanwhile" in child.stderr.read()
+    assert child.returncode == 4
+    assert not (host.folder / "mine.sqsh").exists()
