@@ -113,6 +113,14 @@ def test_the_name_service_is_asked_for_the_address_of_an_interface_that_is_up(
         preflight.names(context(root))
 
 
+def test_a_name_service_that_fails_is_timed_all_the_same(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One whose server never answers fails after its time limit (EAI_AGAIN)."""
+    monkeypatch.setattr(preflight, "address_of", lambda _: "no address")
+    assert re.fullmatch(r"no address in \d\.\d\d s", preflight.names(context(root)))
+
+
 def test_a_slow_name_service_is_named_and_a_silent_one_fails(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
