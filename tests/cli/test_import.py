@@ -141,6 +141,16 @@ def test_a_draft_is_refused_until_what_is_missing_is_deleted(
     succeeded(lumicontainer(*build, cwd=tmp_path))
 
 
+def test_a_named_context_may_lie_elsewhere(lumicontainer: Run, tmp_path: Path) -> None:
+    for name, text in (("own/Dockerfile", "FROM debian\nCOPY a /opt/\n"), ("other/a", "x\n")):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text)
+    words = ("own/Dockerfile", "--context", "other", "--name", "mine")
+    done = succeeded(lumicontainer("import", *words, cwd=tmp_path))
+    assert "own/Dockerfile: 1 carried, 1 replaced" in done.stdout
+    assert files(tmp_path / "mine")["layers/mine/files/a"] == b"x\n"
+
+
 def test_a_second_import_overwrites_nothing(lumicontainer: Run, tmp_path: Path) -> None:
     first = lumicontainer("import", CASES / "small/Dockerfile", cwd=tmp_path)
     before = files(tmp_path)
