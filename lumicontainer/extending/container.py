@@ -79,7 +79,7 @@ class Container:
         # It has a process namespace: the kernel ends all that is left in it (pid_namespaces(7)).
         started = find_engine().execute(self.image, command, binds=binds, way="containall")
         environment = {**os.environ, **prefixed(settings)}
-        done = process.finished(started, env=environment, limits=budget.BUILD)
+        done = process.in_new_session(started, env=environment, limits=budget.BUILD)
         if done.returncode == _NOT_STARTED:
             what, why = "the engine started no container of the image", done.stderr.strip()
             hint = "if it cannot mount a folder, name another one with LUMICONTAINER_TMPDIR"

@@ -9,7 +9,7 @@ from lumicontainer.errors import HostError, Problem, SpaceError
 from lumicontainer.image import sif
 from lumicontainer.image.assembly import layout as squash
 from lumicontainer.image.assembly.assemble import Reached, Source, assemble_squashfs
-from lumicontainer.system import budget, process
+from lumicontainer.system import process
 from lumicontainer.system.os_errors import FULL
 
 # A small file is read with the whole block that holds it. Importing PyTorch, Transformers,
@@ -78,10 +78,11 @@ def pack_as_root(tree: Path, target: Path, compression: str, block_size: int = B
     command += ["-no-progress", "-action", "chmod(a+rX)@true"]  # The umask may hide them.
     # mksquashfs refuses the variable beside its options for times.
     own = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
-    done = process.finished(command, env=own, limits=budget.FILES)
+    done = process.in_new_session(command, env=own)
     if done.returncode:
         error = process.ProgramError(["mksquashfs"], done.returncode, done.stderr)
         if any(word in done.stderr for word in FULL):
-            raise SpaceError(error.problems[0]._replace(hint="free some space"))
+            problem = error.problems[0]._replace(where=str(target.parent), hint="free some space")
+            raise SpaceError(problem)
         raise error
     _share(target, 0o666)

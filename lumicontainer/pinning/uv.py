@@ -87,7 +87,7 @@ class _Uv:
         command += ["--python-version", self.target.python]
         command += ["--python-platform", self.target.uv_platform()]
         command += ["--output-file", str(lock), str(wanted)]
-        done = process.finished(command, env=self._environment(), limits=budget.RESOLVE)
+        done = process.in_new_session(command, env=self._environment(), limits=budget.RESOLVE)
         if done.returncode:
             raise process.ProgramError(["uv"], done.returncode, done.stderr)
         found = read_lock(lock.read_text(), self.target)

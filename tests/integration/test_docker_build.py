@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.build.cache.store import INDEX, SUMS, Cache, Entry
+from lumicontainer.build.runtimes import docker as runtimes
 from lumicontainer.build.tree.index import read_index
 from lumicontainer.host.docker import base as docker_base
 from lumicontainer.host.docker.container import invocation
@@ -22,7 +24,7 @@ from lumicontainer.image import variables
 from lumicontainer.system.process import module_command
 
 from .conftest import BASE, SMALL, Docker, check_output, inside, lumicontainer, run, write_small
-from .processes import until
+from .processes import started, until
 
 TINY = SMALL["layers/tiny/layer.yaml"].replace("debian:bookworm", BASE)
 INSTALL = (
@@ -35,6 +37,25 @@ OF_THE_ENGINE = re.compile(
     r"\.singularity\.d(/|$)|\.(exec|run|shell|test)$|environment$|singularity$"
 )
 """What Apptainer adds to a base; one by Docker has only what engines read."""
+WAY = """
+import contextlib, socket, sys, threading
+
+def copy(source, target):
+    with contextlib.suppress(OSError):
+        while data := source.recv(1 << 16):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+
+with socket.socket(socket.AF_UNIX) as server:
+    server.bind(sys.argv[1])
+    server.listen()
+    while True:
+        near, far = server.accept()[0], socket.socket(socket.AF_UNIX)
+        far.connect(sys.argv[2])
+        for pair in ((near, far), (far, near)):
+            threading.Thread(target=copy, args=pair, daemon=True).start()
+"""
+"""A program that forwards what comes to a socket to another one."""
 QUOTED = '{"a": "$HOME"}'
 
 
@@ -200,6 +221,38 @@ def test_an_interrupted_build_leaves_nothing_in_the_engine(
         child.communicate()
     assert nothing_is_left(docker)
     assert not (folder / "none.sif").exists()
+
+
+def test_a_daemon_that_ends_is_named_and_the_next_build_removes_what_it_left(
+    folder: Path, built, docker: Docker, docker_host: dict[str, str], tmp_path: Path
+) -> None:
+    """A daemon that ends is imitated by a way to it that ends: its containers go on, too."""
+    (folder / "recipes/layers/greet/install.sh").write_text("echo it waits\nsleep 600\n")
+    way, real = tmp_path / "docker.sock", docker_host["DOCKER_HOST"].removeprefix("unix://")
+    runs = ("ps", "--quiet", "--filter", f"label={LABEL}")
+    with (
+        started([sys.executable, "-c", WAY, way, real]) as forwarder,
+        started(
+            [*PROGRAM, *BUILD, "--runtime", "docker", "-o", "none.sif"],
+            cwd=folder,
+            env={"DOCKER_HOST": f"unix://{way}"},
+        ) as child,
+    ):
+        assert until(lambda: "it waits" in log_of(folder), 120)
+        forwarder.kill()
+        _, printed = child.communicate(timeout=120)
+    assert child.returncode == 3, printed
+    said = f"error: the Docker daemon ended while the build used it\n  where: unix://{way}\n"
+    assert said in printed
+    assert docker(*runs).stdout
+    runtimes.Docker().require_host()
+    assert nothing_is_left(docker)
+
+
+def log_of(folder: Path) -> str:
+    """Return what the running step of a build printed."""
+    logs = (folder / f"lumicontainer-{os.getuid()}").glob("small.docker-*/logs/greet.log")
+    return "".join(each.read_text() for each in logs)
 
 
 def test_a_daemon_that_does_not_answer_is_named(folder: Path, tmp_path: Path) -> None:

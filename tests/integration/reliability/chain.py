@@ -17,6 +17,8 @@ from ..processes import PATIENCE, until
 
 LAYERS = ("one", "two", "three", "four")
 STEPS = (*LAYERS, "lumicontainer")
+KILLS = int(os.environ.get("LUMICONTAINER_TEST_KILLS", "2"))
+"""More of them prove more, where there is time."""
 _SCRIPT = """\
 set -euo pipefail
 echo "making $name"

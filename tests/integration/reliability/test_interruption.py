@@ -1,6 +1,5 @@
 """Builds are killed and interrupted at random instants: no image is lost, and nothing stays."""
 
-import os
 import random
 import signal
 import sys
@@ -11,11 +10,9 @@ from dataclasses import replace
 
 from ..conftest import digest
 from ..processes import until
-from .chain import LAYERS, Place
+from .chain import KILLS, LAYERS, Place
 
 REBUILDS = 2
-KILLS = int(os.environ.get("LUMICONTAINER_TEST_KILLS", "2"))
-"""More of them prove more, where there is time."""
 
 
 def test_a_reader_sees_the_old_or_the_new_image_and_never_less(unchecked: Place) -> None:
