@@ -170,7 +170,7 @@ def test_of_eight_ranks_one_reports_what_is_wrong_and_all_exit_with_2(
     code = '"$@"; code=$?; echo "$code"; exit "$code"'
     engine = ("singularity", "-s", "exec", "--bind", f"{tmp_path}:/mnt", image)
     entry = ("lumi-entry", "/mnt/closed.py")
-    done = srun(cluster, "sh", "-c", code, "sh", *engine, *entry, tasks=8)
+    done = srun(cluster, "sh", "-c", code, "sh", *engine, *entry, tasks=8, mpi="pmi2")
     printed = [line for line in done.stderr.splitlines() if not line.startswith("srun: ")]
     assert "cannot read the script '/mnt/closed.py'" in printed[0]
     assert [line.partition(":")[0].strip() for line in printed] == ["error", "where", "why", "hint"]
