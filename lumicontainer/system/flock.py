@@ -90,7 +90,11 @@ def hold(path: Path, purpose: Purpose = BUILDS) -> Iterator[None]:
 
     What no process waits for leaves no file behind.
     """
-    held = _take(path, fcntl.LOCK_EX, purpose, 0o666)
+    try:
+        held = _take(path, fcntl.LOCK_EX, purpose, 0o666)
+    except HostError:
+        path.unlink(missing_ok=True)  # It locks nothing.
+        raise
     assert held is not None
     try:
         yield

@@ -141,14 +141,14 @@ def test_run_refuses_what_cannot_work_with_all_reasons(site: Site) -> None:
 
 def test_binds_prints_the_options_of_run_as_an_array_with_the_reason_of_each(site: Site) -> None:
     (bundle := site.folder / "site.pem").touch()
-    row = {"path": str(site.library), "reason": "a line\necho broken out"}
+    row = {"path": str(site.library), "reason": "a line # $(echo broken out)"}
     image, env = site.image(host_libraries=[row]), {"PIP_CERT": str(bundle)}
     done = site.call("binds", image, **env)
     assert done.returncode == 0, done.stderr
     assert "# not on this host: /nowhere/at/all: it is elsewhere\n" in done.stdout
     assert f"    --bind {site.seen}  # data lies there\n" in done.stdout
     assert "# libtop.so.1 needs it, and the image has none\n" in done.stdout
-    assert "  # a line echo broken out\n" in done.stdout
+    assert "  # a line # $(echo broken out)\n" in done.stdout
     started = site.call("run", image, "--", "true", **env).stdout.splitlines()
     assert f"PIP_CERT={FOLDER_OF_TRUST}/ca-1.pem" in started
     script = f'{done.stdout}printf "%s\\n" "${{binds[@]}}"'

@@ -52,12 +52,13 @@ def test_a_helper_names_the_path_that_it_cannot_read(tree: Path) -> None:
     assert "Traceback" not in message
 
 
-def test_a_bug_in_a_helper_is_one_line(tree: Path) -> None:
-    (tree.parent / "draft" / "files.json").write_text("[")
-    code, message = helper("checkout", tree)
-    assert code == 70
-    assert message.startswith("error: a bug in lumicontainer: JSONDecodeError: ")
-    assert message.count("\n") == 1
+def test_a_bug_in_a_helper_is_one_line() -> None:
+    program = "import sys; from lumicontainer.system.os_errors import guarded as run"
+    command = [sys.executable, "-c", f"{program}; sys.exit(run(lambda: 1 / 0))"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 70
+    assert done.stderr.startswith("error: a bug in lumicontainer: ZeroDivisionError: ")
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ def test_a_folder_for_results_without_locks_is_refused_and_stays_clean(
     assert done.stdout.splitlines() == [
         "error: results cannot be kept apart",
         f"  where: {tmp_path}",
-        "    why: its file system has no locks: Function not implemented",
+        "    why: the file system of this folder has no locks: Function not implemented",
         "   hint: name another --output",
         "0",
     ], done.stderr

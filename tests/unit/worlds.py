@@ -144,6 +144,7 @@ WORLD = World(
         ),
         text="text",
         profiles=(Text("set"),),
+        missing=(Text("vllm"),),
     ),
     model.Platform(
         *("workstation", "any machine", "cpu", HERE),
