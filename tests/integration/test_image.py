@@ -18,7 +18,7 @@ python3 -m venv --without-pip --system-site-packages own
 . own/bin/activate
 python -c "$1"
 printf '%s\nfrom torch.distributed import init_process_group as meet\nmeet("gloo")\n' "$1" >train.py
-lumi-entry train.py
+RANK=0 lumi-entry train.py
 lumi-entry --launcher torchrun --nproc 2 train.py
 deactivate
 python3 -m venv --without-pip alone
