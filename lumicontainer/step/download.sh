@@ -30,11 +30,11 @@ attempt() {
 
 # Print the pause that an answer asks for; fail if another attempt is useless.
 pause_after() {
-    local status="$1" pause="$2" code asked
-    read -r code asked <<<"$(sed -n 's/^answer //p' "$file.log")"
-    case "$status" in
+    local code="$1" pause="$2" answer asked
+    read -r answer asked <<<"$(sed -n 's/^answer //p' "$file.log")"
+    case "$code" in
     22)
-        case "$code" in
+        case "$answer" in
         408 | 429 | 500 | 502 | 503 | 504) ;;
         *) return 1 ;;
         esac
@@ -69,7 +69,9 @@ for pause in $pauses ''; do
         give_up 23
     fi
     [ "${status[0]}" -ne 0 ] || break
-    [ -n "$pause" ] && pause="$(pause_after "${status[0]}" "$pause")" || give_up "${status[0]}"
+    if [ -z "$pause" ] || ! pause="$(pause_after "${status[0]}" "$pause")"; then
+        give_up "${status[0]}"
+    fi
     sleep "$pause"
 done
 rm -f "$file.log"
