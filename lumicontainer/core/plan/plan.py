@@ -12,10 +12,8 @@ from lumicontainer.core.plan.steps import BASE, Plan, key_of, with_program
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.core.shipped import programs
 
-ASSEMBLY = 3
+ASSEMBLY = 4
 """Counts the ways in which layers were made and packed: another way makes other keys."""
-IMAGE_ASSEMBLY = 4
-"""The same for a base that is an image, and for the layers on it."""
 
 
 def planned(resolved: Resolved) -> Plan:
@@ -31,7 +29,7 @@ def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
         "release": bootstrap.release,
         "include": bootstrap.include,
         "image": _image(bootstrap),
-        "assembly": ASSEMBLY if bootstrap.by_debootstrap else IMAGE_ASSEMBLY,
+        "assembly": ASSEMBLY,
     }
     base = with_program(inputs, after_bootstrap(bootstrap))
     stack = [Parent(BASE, key_of({"base": base}), {}, ())]
