@@ -74,7 +74,8 @@ def reclaim(parent: Path) -> None:
 
     A folder stays while a job of it waits or runs, and if Slurm cannot be asked.
     """
-    if not parent.is_dir():
+    # What others closed is reported by the command that needs it.
+    if not os.access(parent, os.R_OK | os.X_OK):
         return
     for folder in parent.iterdir():
         # Another command may remove it first; and what is left here hinders nobody.

@@ -1,8 +1,11 @@
 """``lumicontainer cache``: what it reports, and what a prune leaves."""
 
+import errno
 import json
 import os
 import time
+from collections.abc import Callable
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -224,23 +227,37 @@ def test_prune_removes_what_serves_nobody(ask: Ask, store: cache.Cache, tmp_path
     assert not store.has_passed(old)
 
 
-def unreadable(store: cache.Cache, step: str, file: str) -> cache.Entry:
-    """Store an object with a file that the system cannot open, as on a disk with bad blocks."""
-    entry = layer(store, step)
-    (entry.folder / file).unlink()
-    (entry.folder / file).symlink_to(file)
-    return entry
+Unreadable = Callable[[str, str], cache.Entry]
+
+
+@pytest.fixture
+def unreadable(store: cache.Cache, monkeypatch: pytest.MonkeyPatch) -> Unreadable:
+    """Store objects with a file that the system cannot open, as on a disk with bad blocks."""
+    bad, usual = set[Path](), cache.open_no_link
+
+    def open_or_fail(path: Path) -> BufferedReader:
+        if path in bad:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return usual(path)
+
+    def store_unreadable(step: str, file: str) -> cache.Entry:
+        entry = layer(store, step)
+        bad.add(entry.folder / file)
+        return entry
+
+    monkeypatch.setattr(cache, "open_no_link", open_or_fail)
+    return store_unreadable
 
 
 @pytest.mark.parametrize("file", [cache.ENTRY, cache.LAYER])
 def test_verify_names_what_cannot_be_read_and_leaves_it(
-    lumicontainer: Run, store: cache.Cache, file: str
+    lumicontainer: Run, store: cache.Cache, unreadable: Unreadable, file: str
 ) -> None:
-    entry = unreadable(store, "base", file)
+    entry = unreadable("base", file)
     done = lumicontainer("cache", "verify")
     shown = "base" if file == cache.LAYER else entry.name[:12]
     assert done.returncode == 1
-    assert f"cannot be read: {shown}: Too many levels of symbolic links\n" in done.stdout
+    assert f"cannot be read: {shown}: Input/output error\n" in done.stdout
     assert f"  where: {entry.folder}\n" in done.stdout
     assert f"    hint: {cache.UNREADABLE}\n" in done.stdout
     assert "were moved" not in done.stdout
@@ -249,9 +266,11 @@ def test_verify_names_what_cannot_be_read_and_leaves_it(
     assert store.names() == [entry.name]
 
 
-def test_prune_removes_what_cannot_be_read(ask: Ask, store: cache.Cache) -> None:
-    unreadable(store, "base", cache.LAYER)
-    unreadable(store, "python", cache.ENTRY)
+def test_prune_removes_what_cannot_be_read(
+    ask: Ask, store: cache.Cache, unreadable: Unreadable
+) -> None:
+    unreadable("base", cache.LAYER)
+    unreadable("python", cache.ENTRY)
     found = ask("cache", "list")
     assert ([each["step"] for each in found["objects"]], found["unreadable"]) == (["base"], 1)
     done = ask("cache", "prune", "--max-size", 0)
