@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 
 from lumicontainer import inside
@@ -15,7 +16,7 @@ from lumicontainer.engines import find_engine
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.host.uv import require_package
 from lumicontainer.image import records, sif_format
-from lumicontainer.image.records import DIGEST, LINE, TEXT, VERSION, Table
+from lumicontainer.image.records import DIGEST, LINE, TEXT, Table
 from lumicontainer.system import budget, process
 from lumicontainer.system.files.regular import file_state
 from lumicontainer.system.files.trust import make_private_folders
@@ -30,8 +31,9 @@ _MOST = 64 << 20
 """The most bytes that an image may print about itself."""
 _KEPT = 50
 """The most images whose facts are remembered, with 50 KB each."""
+_PYTHON = records.Kind("a version such as 3.11", frozenset({str}), r"[0-9]\.[0-9]{1,2}")
 FACTS: records.Schema = {
-    "python": VERSION,
+    "python": _PYTHON,
     "libraries": [LINE],
     "packages": Table(
         TEXT, {"version": TEXT, "requires": [LINE], "modules": [LINE], "protected": DIGEST}
@@ -93,7 +95,10 @@ class Facts(NamedTuple):
         marker = requirement.marker
         if marker is None:
             return True
-        return marker.evaluate({**marker_values(self.python), "extra": ""})
+        try:
+            return marker.evaluate({**marker_values(self.python), "extra": ""})
+        except (UndefinedComparison, UndefinedEnvironmentName):
+            return False
 
 
 def _parsed(text: str) -> Requirement | None:

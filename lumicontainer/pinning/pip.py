@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import Version
 
@@ -130,8 +131,15 @@ def needed(
                 seen.add((name, extra))
                 values = {**environment, "extra": extra}
                 below = _parsed(found[name].needs)
-                left += [each for each in below if not each.marker or each.marker.evaluate(values)]
+                left += [each for each in below if _applies(each, values)]
     return needs
+
+
+def _applies(requirement: Requirement, values: Mapping[str, str]) -> bool:
+    try:
+        return not requirement.marker or requirement.marker.evaluate(dict(values))
+    except (UndefinedComparison, UndefinedEnvironmentName):
+        return True  # Pip reports it.
 
 
 def _parsed(requirements: Iterable[str]) -> Iterator[Requirement]:

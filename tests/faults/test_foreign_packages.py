@@ -5,9 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer.core.model.requirements import marker_values
 from lumicontainer.errors import InputError
 from lumicontainer.extending import facts
 from lumicontainer.host.uv import write_stand_in
+from lumicontainer.image.records import RecordError
+from lumicontainer.pinning.pip import needed
+from lumicontainer.pinning.wheels import Wheel
 
 NAMES = [
     "",
@@ -65,3 +69,25 @@ def test_a_hostile_package_is_left_out_with_a_warning(capsys: pytest.CaptureFixt
     said = capsys.readouterr().err
     assert said.count("warning: invalid name or version of a Python package") == 2
     assert r"'torch' '1\nnumpy==0'" in said
+
+
+@pytest.mark.parametrize("python", ["", "3", "x", "3.x", "3.11.4", "3.11/../..", "3.11\n", "3²"])
+def test_a_version_of_python_is_one(python: str) -> None:
+    answer = json.dumps({"python": python, "libraries": [], "packages": {}})
+    with pytest.raises(RecordError):
+        facts._parse(answer.encode())
+
+
+@pytest.mark.parametrize(
+    "marker", ["os_name ~= 'x'", "'x' in extras", "python_full_version ~= 'x'"]
+)
+def test_a_condition_without_meaning_is_not_met(marker: str) -> None:
+    row = {"version": "1.0", "requires": [f"torch; {marker}"], "modules": [], "protected": ""}
+    packages = {"torch": {**row, "requires": []}, "evil": row}
+    answer = json.dumps({"python": "3.11", "libraries": [], "packages": packages})
+    assert facts._parse(answer.encode()).needs("evil") == {}
+
+
+def test_a_condition_without_meaning_is_left_to_pip() -> None:
+    found = {"evil": Wheel("evil", "1.0", "", "", ("torch; os_name ~= 'x'",))}
+    assert needed(["evil"], found, marker_values("3.11")).keys() == {"evil", "torch"}
