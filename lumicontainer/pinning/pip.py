@@ -108,7 +108,9 @@ class Pip:
         command = [self._python, str(_WITHOUT_CODE), folder, pause, *words]
         # A pip that is ended leaves its temporary folders.
         settings = {"PIP_QUIET": "0", "TMPDIR": folder}
-        return process.finished(command, env={**os.environ, **settings}, limits=budget.RESOLVE)
+        return process.in_new_session(
+            command, env={**os.environ, **settings}, limits=budget.RESOLVE
+        )
 
 
 def needed(

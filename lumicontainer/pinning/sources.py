@@ -55,7 +55,7 @@ def whole_commit(url: str, commit: str, mirrors: Mapping[str, str]) -> str:
         def git(*words: str) -> str:
             limits = (str(each >> 10) for each in (budget.SOURCE.most, budget.GIT_MEMORY))
             command = ["bash", "-c", _LIMITED, *limits, "git", *words]
-            done = process.finished(command, env=environment, limits=budget.DOWNLOAD)
+            done = process.in_new_session(command, env=environment, limits=budget.DOWNLOAD)
             if done.returncode:
                 raise process.ProgramError(["git"], done.returncode, done.stderr)
             return done.stdout
@@ -113,7 +113,7 @@ def sha256_of(url: str, mirrors: Mapping[str, str]) -> str:
         file = Path(folder) / "file"
         there = mirrored(url, mirrors).encode()
         command = ["bash", str(DOWNLOAD), str(file)]
-        done = process.finished(command, given=there + b"\n", limits=budget.DOWNLOAD)
+        done = process.in_new_session(command, given=there + b"\n", limits=budget.DOWNLOAD)
         if done.returncode:
             raise process.ProgramError(["curl"], done.returncode, done.stderr)
         with file.open("rb") as opened:

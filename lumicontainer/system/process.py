@@ -144,15 +144,18 @@ def in_new_session(
     command: Sequence[str],
     *,
     env: Mapping[str, str] | None = None,
+    given: bytes = b"",
     limits: Helper = budget.FILES,
 ) -> Finished:
-    """Run a program without stdin; return its exit status and output.
+    """Run a program with the stdin ``given``; return its exit status and output.
 
-    It gets no signal of the terminal. Any exception here, such as an interruption, ends it.
+    It gets no signal of the terminal. Any exception here, such as an interruption, ends it and what
+    it started; so does SIGKILL of this program.
     """
-    with _limited(command, limits), _session(command, env, PIPE) as child:
+    stdin = PIPE if given else DEVNULL
+    with _limited(command, limits), _session(command, env, PIPE, stdin) as child:
         try:
-            printed = communicate(child, b"", limits)
+            printed = communicate(child, given, limits)
         except LimitError:
             process_tree.kill(child.pid)
             raise
@@ -208,13 +211,16 @@ def lines(
 
 @contextlib.contextmanager
 def _session(
-    command: Sequence[str], env: Mapping[str, str] | None, errors: int | IO[bytes]
+    command: Sequence[str],
+    env: Mapping[str, str] | None,
+    errors: int | IO[bytes],
+    stdin: int = DEVNULL,
 ) -> Iterator[subprocess.Popen[bytes]]:
     with _starting(command):
         child = subprocess.Popen(
             _bound(command),
             env=env,
-            stdin=DEVNULL,
+            stdin=stdin,
             stdout=PIPE,
             stderr=errors,
             start_new_session=True,
@@ -232,7 +238,7 @@ def _end_now(child: subprocess.Popen[bytes]) -> None:
         os.killpg(child.pid, number)
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(grace)
-    for pipe in filter(None, (child.stdout, child.stderr)):
+    for pipe in filter(None, (child.stdin, child.stdout, child.stderr)):
         pipe.close()
 
 

@@ -68,7 +68,9 @@ def _fetch(file: RemoteFile, kept: Path, site: Site) -> None:
             given = f"{with_password(file.url, site.pip)}\n".encode()
             command = ["bash", str(DOWNLOAD), str(partial)]
             limits = budget.DOWNLOAD
-            done = process.finished(command, env=_environment(site), given=given, limits=limits)
+            done = process.in_new_session(
+                command, env=_environment(site), given=given, limits=limits
+            )
             if done.returncode:
                 why, hint = done.stderr.strip(), "repeat the command when the server answers"
                 raise DownloadError(Problem(f"cannot download {file.name}", shown, why, hint))

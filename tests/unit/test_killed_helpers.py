@@ -1,0 +1,31 @@
+"""A helper ends with the program that started it, even when that is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from lumicontainer.system import process
+
+_STARTS = """\
+import sys
+from lumicontainer.system import process
+program = 'exec 3>"$1" && read -r line && echo "$line" >&3 && sleep 1000'
+process.in_new_session(["bash", "-c", program, "-", sys.argv[1]], given=b"begun\\n")
+"""
+
+
+def test_a_helper_gets_its_input() -> None:
+    assert process.in_new_session(["cat"], given=b"some text").stdout == "some text"
+
+
+def test_a_helper_ends_when_its_caller_is_killed(tmp_path: Path) -> None:
+    """The pipe ends when the last process that may write into it has ended."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    command = [sys.executable, "-c", _STARTS, str(pipe)]
+    with subprocess.Popen(command) as caller, pipe.open() as lines:
+        assert lines.readline() == "begun\n"
+        caller.send_signal(signal.SIGKILL)
+        assert lines.read() == ""
