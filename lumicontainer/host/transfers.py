@@ -96,7 +96,10 @@ class Client(NamedTuple):
         if authorization:
             # A registry redirects to a store of others, which gets no token.
             asked.add_unredirected_header("Authorization", authorization)
-        found: HTTPResponse = _opener(self.trust, pace).open(asked, timeout=pace.patience())
+        try:
+            found: HTTPResponse = _opener(self.trust, pace).open(asked, timeout=pace.patience())
+        except OverflowError as error:
+            raise ValueError(f"a redirect names an invalid port: {error}") from error
         return found
 
 
@@ -197,11 +200,20 @@ class _PacedReader(RawIOBase):
         super().close()
 
 
+class _Pieces(BufferedReader):
+    """Read no more at once than was asked for: a chunk may state that it has -1 bytes."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is None or size < 0:
+            raise ValueError(f"expected a number of bytes, got {size}")
+        return super().read(size)
+
+
 class _PacedResponse(HTTPResponse):
     def __init__(self, sock: socket, *words: Any, pace: Pace, **named: Any) -> None:
         super().__init__(sock, *words, **named)
         self.fp.close()
-        self.fp = BufferedReader(_PacedReader(sock, pace))
+        self.fp = _Pieces(_PacedReader(sock, pace))
 
 
 def _connect(kind: type[HTTPConnection], pace: Pace, host: str, **named: Any) -> HTTPConnection:
@@ -218,6 +230,8 @@ class _Redirects(urllib_request.HTTPRedirectHandler):
     ) -> Request | None:
         if not _is_as_safe(newurl, req.full_url):
             raise ValueError(f"the server redirects to '{newurl}'")
+        # The handler would read the whole of this answer into memory.
+        fp.close()
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 

@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from io import BytesIO
 from itertools import repeat
 from pathlib import Path
 from urllib.request import Request
@@ -76,7 +77,12 @@ ENDLESS = {
     "header": (fast(HEAD, then=b"A: b\r\n" * 999), "more than 100 headers"),
     "line": (fast(HEAD, b"A: ", then=b"x" * 4096), "line"),
     "informational answers": (fast(then=b"HTTP/1.1 100 Continue\r\n\r\n" * 99), LARGE),
-    "body of a redirect": (fast(REDIRECT, then=bytes(1 << 16)), LARGE),
+    "chunk of -1 bytes": (fast(HEAD, CHUNKED, b"-1\r\n", then=bytes(1 << 16)), "got -1"),
+    "body of a redirect": (fast(REDIRECT, then=bytes(1 << 16)), "infinite loop"),
+    "port of a redirect": (
+        fast(b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:" + b"9" * 30, then=END + END),
+        "invalid port",
+    ),
     "slow body": (slow(HEAD, END, then=b"x"), SLOW),
     "slow header": (slow(HEAD, b"A: ", then=b"x"), SLOW),
     "slow status": (slow(b"HTTP/1.1 200 ", then=b"x"), SLOW),
@@ -214,5 +220,5 @@ def test_a_manifest_without_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None
 def test_no_redirect_leads_from_https_to_a_weaker_protocol(to: str) -> None:
     asked, follow = Request("https://b.invalid/x"), _Redirects().redirect_request
     with pytest.raises(ValueError, match=r"redirects to '(?i:http|ftp)://a\.invalid/'"):
-        follow(asked, None, 302, "Found", {}, to)
-    assert follow(asked, None, 302, "Found", {}, "https://a.invalid/") is not None
+        follow(asked, BytesIO(), 302, "Found", {}, to)
+    assert follow(asked, BytesIO(), 302, "Found", {}, "https://a.invalid/") is not None
