@@ -65,11 +65,13 @@ def make(order: Order, output: Path, progress: Progress) -> Record:
 
 def _fill(layer: Path, tree: Path, image: Path, record: Record) -> None:
     """Move the packages to their place, and write the image's records with them."""
-    earlier = find_node(read_squashfs(image, sif.root(image).offset).root, LAYERS)
+    place = sif.root(image)
+    read = read_squashfs(image, place.offset, size=place.size)
+    earlier = find_node(read.root, LAYERS)
     number = len(earlier.children) if earlier else 0
-    place = layer / LAYERS[1:] / f"{number:02}"
-    place.parent.mkdir(parents=True)
-    tree.rename(place)
+    new = layer / LAYERS[1:] / f"{number:02}"
+    new.parent.mkdir(parents=True)
+    tree.rename(new)
     listed = {kind: dict(rows) for kind, rows in records.packages(image).items()}
     listed["python"] = {**listed.get("python", {}), **record.packages}
     content = f"{json.dumps(listed, indent=1)}\n".encode()
@@ -95,5 +97,6 @@ def _write(order: Order, target: Path, packed: Path) -> None:
     attributes = {"labels": labels, "deffile": found.definition or ""}
     metadata = {"data": {"attributes": attributes}, "type": "container"}
     layout = sif.layout(found.definition or "", metadata)
-    layers = [Source(image, sif.root(image).offset), Source(packed)]
+    root = sif.root(image)
+    layers = [Source(image, root.offset, root.size), Source(packed)]
     squashfs.write_image(layers, target, layout)

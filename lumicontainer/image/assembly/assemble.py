@@ -21,10 +21,12 @@ Range = tuple[int, int]
 
 
 class Source(NamedTuple):
-    """Hold where a squashfs begins."""
+    """Hold where a squashfs is."""
 
     path: Path
     offset: int = 0
+    size: int | None = None
+    """The bytes that it may have; it may reach the end of the file if none are given."""
 
 
 def assemble_squashfs(
@@ -41,7 +43,10 @@ def assemble_squashfs(
     since 1970; ``reached`` gets the number of bytes copied so far. Raises ``InputError`` if a layer
     is damaged or does not fit the others.
     """
-    layers = [read_squashfs(*each, number) for number, each in enumerate(sources)]
+    layers = [
+        read_squashfs(each.path, each.offset, number, each.size)
+        for number, each in enumerate(sources)
+    ]
     encoding = _common_encoding(layers, time)
     root = _merge(layers)
     with target.open("r+b") as file:
@@ -129,15 +134,15 @@ class _Data:
 
     def _rebuild(self, layer: Squashfs, number: int, parts: set[Range]) -> dict[int, int]:
         """Write a fragment again without the ends of removed files; return the new offsets."""
-        content, kept, offsets = read_fragment(layer, number), b"", {}
+        content, kept, offsets = read_fragment(layer, number), bytearray(), {}
         for begin, end in sorted(parts):
             offsets[begin] = len(kept)
             kept += content[begin:end]
-        if len(kept) > self._encoding.block_size:
-            raise layout.damaged(layer.path, "ends of files overlap")
-        packed, mark = CODECS[self._encoding.compressor].compress(kept), 0
+            if len(kept) > self._encoding.block_size:
+                raise layout.damaged(layer.path, "ends of files overlap")
+        packed, mark = CODECS[self._encoding.compressor].compress(bytes(kept)), 0
         if len(packed) >= len(kept):
-            packed, mark = kept, STORED_DATA
+            packed, mark = bytes(kept), STORED_DATA
         self.fragments.append(Fragment(self.end - self._begin, len(packed) | mark))
         self._file.seek(self.end)
         self._file.write(packed)

@@ -24,6 +24,8 @@ from lumicontainer.image.assembly.tree import Node
 
 _MOST_TABLES = 2 << 30
 """Bytes of all tables; 10 million files take less."""
+_ALWAYS, _TIMES = 16 << 20, 32
+"""Tables may become as many bytes, and as many times the size of the squashfs."""
 _LONGEST_TARGET = 65536
 _OF_PATH = 4096
 """Linux opens no longer path (PATH_MAX)."""
@@ -51,15 +53,19 @@ class Squashfs:
     """Its regular files; a later layer may remove some from the tree."""
 
 
-def read_squashfs(path: Path, offset: int = 0, number: int = 0) -> Squashfs:
-    """Return the squashfs at the byte ``offset`` of a file.
+def read_squashfs(
+    path: Path, offset: int = 0, number: int = 0, size: int | None = None
+) -> Squashfs:
+    """Return the squashfs at the byte ``offset`` of a file, which may have ``size`` bytes.
 
-    The nodes of its tree say that they are of the layer ``number``. Raises ``InputError`` if it is
-    damaged, or if ``CODECS`` does not have its compression.
+    Without a size it may reach the end of the file. The nodes of its tree say that they are of the
+    layer ``number``. Raises ``InputError`` if it is damaged, or if ``CODECS`` does not have its
+    compression.
     """
     with path.open("rb", buffering=0) as file:
         try:
-            tables = _read_tables(file.fileno(), offset)
+            most = os.fstat(file.fileno()).st_size - offset
+            tables = _read_tables(file.fileno(), offset, most if size is None else size)
             nodes = _Nodes(tables, number)
             return Squashfs(
                 path, offset, tables.superblock, nodes.root, tables.fragments, nodes.files
@@ -101,7 +107,8 @@ class _Source:
     file: int
     offset: int
     superblock: Superblock
-    left: int = _MOST_TABLES
+    left: int
+    """Bytes that its tables may still have."""
 
     def read(self, place: int, size: int) -> bytes:
         """Return ``size`` bytes at a place of the squashfs."""
@@ -120,7 +127,7 @@ class _Source:
         if not head & STORED:
             data = CODECS[self.superblock.compressor].decompress(data, METADATA)
         self.left -= len(data)
-        if len(data) > METADATA or self.left < 0:
+        if not 0 < len(data) <= METADATA or self.left < 0:
             raise ValueError("a table is too large")
         return data, place + 2 + size
 
@@ -128,6 +135,8 @@ class _Source:
         """Return the table between two places."""
         parts, begins, at, size = [], {}, place, 0
         while at < end:
+            if size % METADATA:
+                raise ValueError("a block of a table is not full")
             begins[at - place] = size
             data, at = self.block(at)
             parts.append(data)
@@ -149,10 +158,13 @@ class _Source:
         return found
 
 
-def _read_tables(file: int, offset: int) -> _Tables:
+def _read_tables(file: int, offset: int, most: int) -> _Tables:
     superblock = layout.unpack_superblock(os.pread(file, layout.SUPERBLOCK_SIZE, offset))
     _check(superblock)
-    source = _Source(file, offset, superblock)
+    if superblock.size > most:
+        raise ValueError(f"it states {superblock.size} bytes, expected at most {most}")
+    left = min(_MOST_TABLES, _ALWAYS + _TIMES * superblock.size)
+    source = _Source(file, offset, superblock, left)
     fragments: list[Fragment] = []
     end = source.first_block(superblock.id_table)
     if superblock.export_table != layout.ABSENT:
@@ -195,11 +207,17 @@ class _Nodes:
     tables: _Tables
     number: int
     known: dict[tuple[int, int], Node] = field(default_factory=dict)
+    folders: set[tuple[int, int]] = field(default_factory=set)
     files: list[Node] = field(default_factory=list)
     count: int = 0
     root: Node = field(init=False)
+    inode_bytes: int = field(init=False)
+    listing_bytes: int = field(init=False)
+    """The bytes of the tables that no inode and no listing has used: none is used twice."""
 
     def __post_init__(self) -> None:
+        self.inode_bytes = len(self.tables.inodes.data)
+        self.listing_bytes = len(self.tables.listings.data)
         place = self.tables.superblock.root
         self.root, listing = self._folder(place >> 16, place & 0xFFFF)
         # Of each folder the place of its listing, and the length of its path.
@@ -220,7 +238,13 @@ class _Nodes:
     def _count(self) -> None:
         self.count += 1
         if self.count > self.tables.superblock.inodes:
-            raise ValueError("it has more files than it states, or a folder in itself")
+            raise ValueError("it has more files than it states")
+        self._use(layout.INODE.size)
+
+    def _use(self, size: int) -> None:
+        self.inode_bytes -= size
+        if self.inode_bytes < 0:
+            raise ValueError("its files overlap in their table")
 
     def _head(self, block: int, offset: int) -> tuple[int, Node, int]:
         """Return the kind, the node and the place of what follows in the inodes."""
@@ -233,6 +257,9 @@ class _Nodes:
 
     def _folder(self, block: int, offset: int) -> tuple[Node, tuple[int, int, int]]:
         """Return a folder, and the block, offset and size of its listing."""
+        if (block, offset) in self.folders:
+            raise ValueError("a folder is in two folders, or in itself")
+        self.folders.add((block, offset))
         self._count()
         kind, node, at = self._head(block, offset)
         data = self.tables.inodes.data
@@ -248,6 +275,9 @@ class _Nodes:
         """Yield the name, the kind and the place of the inode of each entry of a listing."""
         if size <= 3:  # Listings count three bytes for "." and "..".
             return
+        self.listing_bytes -= size - 3
+        if self.listing_bytes < 0:
+            raise ValueError("two folders have one listing")
         data = self.tables.listings.data
         at = self.tables.listings.begins[block] + offset
         end = at + size - 3
@@ -277,6 +307,7 @@ class _Nodes:
         elif node.kind == LINK:
             _, size = layout.SYMLINK.unpack_from(data, at)
             at += layout.SYMLINK.size
+            self._use(size)
             node.target = data[at : at + size]
             if not 0 < size == len(node.target) < _LONGEST_TARGET or b"\0" in node.target:
                 raise ValueError("invalid target of a link")
@@ -297,6 +328,7 @@ class _Nodes:
             at += layout.REGULAR.size
         whole, rest = divmod(size, superblock.block_size)
         count = whole + (part == NOTHING and rest > 0)
+        self._use(4 * count)
         if at + 4 * count > len(data):
             raise ValueError("the list of a file's blocks is cut short")
         node.size, node.sparse = size, sparse
