@@ -18,7 +18,7 @@ from lumicontainer.extending.resolution import Question, Resolution
 from lumicontainer.extending.wanted import Wanted
 from lumicontainer.image import squashfs
 from lumicontainer.system import process, units
-from lumicontainer.system.files.partial import held, partial_file, remove_leftovers
+from lumicontainer.system.files.partial import hold_folder, partial_file, remove_leftovers
 from lumicontainer.system.files.regular import FileState, file_state
 from lumicontainer.system.files.write import replace, sync, write_whole
 from lumicontainer.system.os_errors import refused
@@ -106,7 +106,7 @@ def make(order: Order, output: Path, progress: Progress) -> Record:
             with progress.step("pack"):
                 squashfs.pack_as_root(tree, partial, squashfs.form_of(order.image)[0])
             sync(partial)
-            with held(output.parent):
+            with hold_folder(output.parent):
                 write_whole(lock_path(output), lock.encode())
                 replace(partial, output)
         except OSError as error:

@@ -11,13 +11,21 @@ import errno
 import fcntl
 import json
 import os
+import shlex
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from lumicontainer.errors import HostError, Problem
+from lumicontainer.system.files.regular import kind
+from lumicontainer.system.os_errors import refused
+from lumicontainer.system.terminal.output import say
+
+_SILENCE = 2.0
+"""Seconds for which a wait is not worth a message."""
 
 
 class Purpose(NamedTuple):
@@ -76,8 +84,9 @@ def holder(path: Path) -> str:
 
 def users(path: Path) -> str:
     """Return which processes of this host hold the lock of ``path`` (proc_locks(5))."""
-    number, found = path.stat().st_ino, set()
+    found = set()
     with contextlib.suppress(OSError):
+        number = path.stat().st_ino
         rows = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
         held = [row for row in rows if row[1] == "FLOCK" and row[5].endswith(f":{number}")]
         found = {row[4] for row in held} - {str(os.getpid())}
@@ -88,20 +97,44 @@ def users(path: Path) -> str:
 def hold(path: Path, purpose: Purpose = BUILDS) -> Iterator[None]:
     """Wait for the lock of the file ``path``, hold it in the block, and remove the file.
 
-    What no process waits for leaves no file behind.
+    A longer wait is announced. What no process waits for leaves no file behind. Raises
+    ``HostError`` if the file cannot be locked, such as one of another user.
     """
     try:
-        held = _take(path, fcntl.LOCK_EX, purpose, 0o666)
+        held = _wait_for(path, purpose)
     except HostError:
         path.unlink(missing_ok=True)  # It locks nothing.
         raise
-    assert held is not None
+    except OSError as error:
+        name = shlex.quote(str(path))
+        hint = f"if no command writes there: mv {name} {name}.old\nelse {purpose.hint}"
+        raise refused(error, f"cannot keep {purpose.what} apart", str(path), hint) from error
     try:
         yield
     finally:
-        # Others that have opened it see that it is gone once they have its lock.
-        path.unlink(missing_ok=True)
+        # Others that have opened it see that it is gone once they have its lock. In a folder with
+        # the sticky bit, a file of another user stays.
+        with contextlib.suppress(OSError):
+            path.unlink()
         os.close(held)
+
+
+def _wait_for(path: Path, purpose: Purpose) -> int:
+    held = _take(path, fcntl.LOCK_EX | fcntl.LOCK_NB, purpose, 0o666)
+    if held is not None:
+        return held
+    announcement = threading.Timer(_SILENCE, _announce, [path])
+    announcement.start()
+    try:
+        held = _take(path, fcntl.LOCK_EX, purpose, 0o666)
+    finally:
+        announcement.cancel()
+    assert held is not None
+    return held
+
+
+def _announce(path: Path) -> None:
+    say(f"waiting for {users(path)}, which holds {path}")
 
 
 def lock_file(descriptor: int, path: Path, mode: int, purpose: Purpose = BUILDS) -> bool:
@@ -125,10 +158,12 @@ def _lock(path: Path, mode: int) -> int | None:
 
 
 def _take(path: Path, mode: int, purpose: Purpose, permissions: int) -> int | None:
-    flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+    flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
     while True:
         descriptor = os.open(path, flags, permissions)
         try:
+            if other := kind(os.fstat(descriptor).st_mode):
+                raise OSError(None, f"it is {other}, not a file", str(path))
             if not lock_file(descriptor, path, mode, purpose):
                 os.close(descriptor)
                 return None

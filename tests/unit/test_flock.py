@@ -4,7 +4,10 @@ import errno
 import fcntl
 import os
 import stat
+import subprocess
+import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,7 +20,7 @@ from lumicontainer.system.files import partial, temporary
 LOCKING = {
     "LUMICONTAINER_CACHE": lambda folder: flock.exclusive(folder / "x.make"),
     "LUMICONTAINER_TMPDIR": lambda folder: temporary.guard(folder).__enter__(),
-    "--output": lambda folder: partial.held(folder).__enter__(),
+    "--output": lambda folder: partial.hold_folder(folder).__enter__(),
     "another --output": lambda folder: partial.partial_file(folder / "x.sif").__enter__(),
 }
 """What takes locks, by the setting that names another folder."""
@@ -62,7 +65,7 @@ def test_one_at_a_time_holds_a_lock_whose_file_is_removed(tmp_path: Path) -> Non
 
     def enter(_: int) -> None:
         nonlocal inside, most
-        with partial.held(tmp_path):
+        with partial.hold_folder(tmp_path):
             with counting:
                 inside += 1
                 most = max(most, inside)
@@ -101,8 +104,84 @@ def test_a_lock_does_not_write_through_a_link(tmp_path: Path) -> None:
     (tmp_path / partial.LOCK).symlink_to(mine)
     with pytest.raises(OSError, match="symbolic links"):
         flock.exclusive(tmp_path / "x.make")
-    with pytest.raises(OSError, match="symbolic links"), partial.held(tmp_path):
+    with pytest.raises(HostError, match="symbolic links"), partial.hold_folder(tmp_path):
         pass
     (tmp_path / ".x.sif.partial-a").symlink_to(mine)
     partial.remove_leftovers(tmp_path / "x.sif")
     assert mine.read_text() == "text"
+
+
+@pytest.mark.parametrize(
+    ("create", "why"),
+    [
+        (Path.mkdir, "Is a directory"),
+        (os.mkfifo, "it is a pipe, not a file"),
+        (lambda path: path.symlink_to("/dev/zero"), "Too many levels of symbolic links"),
+    ],
+)
+def test_what_is_no_lock_file_is_named_and_stays(
+    tmp_path: Path, create: Callable[[Path], object], why: str
+) -> None:
+    lock = tmp_path / partial.LOCK
+    create(lock)
+    with pytest.raises(HostError) as caught, partial.hold_folder(tmp_path):
+        pass
+    (problem,) = caught.value.problems
+    assert (problem.where, problem.why) == (str(lock), why)
+    assert f"mv {lock} {lock}.old" in problem.hint
+    assert os.path.lexists(lock)
+
+
+STRANGER = 54321
+IN_A_FOLDER_OF_ALL = """
+import os, sys
+from pathlib import Path
+from lumicontainer.errors import HostError
+from lumicontainer.system.files.partial import hold_folder
+os.setgroups([])
+os.setuid(int(sys.argv[2]))
+try:
+    with hold_folder(Path(sys.argv[1])):
+        print("held")
+except HostError as error:
+    print(error.problems[0].why)
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="root alone can be another user")
+def test_the_lock_file_of_another_user_does_not_fail_finished_work(tmp_path: Path) -> None:
+    for each in (tmp_path, *tmp_path.parents):
+        if each.stat().st_mode & 0o005 != 0o005:
+            each.chmod(0o755)
+    tmp_path.chmod(0o1777)
+    lock = tmp_path / partial.LOCK
+    lock.touch()
+    lock.chmod(0o666)
+    command = [sys.executable, "-c", IN_A_FOLDER_OF_ALL, str(tmp_path), str(STRANGER)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    # The kernel may refuse to open the file (sysctl fs.protected_regular).
+    assert done.returncode == 0, done.stderr
+    assert done.stdout in ("held\n", "Permission denied\n")
+    assert lock.exists()
+
+
+def test_a_wait_for_the_lock_of_another_process_is_announced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    announced = threading.Event()
+    monkeypatch.setattr(flock, "_SILENCE", 0)
+    monkeypatch.setattr(flock, "say", lambda text: (announced.set(), print(text)))
+    lock = tmp_path / partial.LOCK
+    held = flock.exclusive(lock)
+    assert held is not None
+    with ThreadPoolExecutor(1) as thread:
+
+        def wait() -> None:
+            with partial.hold_folder(tmp_path):
+                pass
+
+        waiting = thread.submit(wait)
+        assert announced.wait(60)
+        os.close(held)
+        waiting.result()
+    assert f"which holds {lock}" in capfd.readouterr().out

@@ -84,11 +84,11 @@ RESULT = """
 import os, sys
 from pathlib import Path
 from lumicontainer.errors import HostError
-from lumicontainer.system.files.partial import held, partial_file
+from lumicontainer.system.files.partial import hold_folder, partial_file
 output, name = Path(sys.argv[1]), sys.argv[2]
 before = len(os.listdir("/proc/self/fd"))
 try:
-    with partial_file(output) if name == "partial_file" else held(output.parent):
+    with partial_file(output) if name == "partial_file" else hold_folder(output.parent):
         pass
 except HostError as error:
     print(error)
@@ -96,7 +96,7 @@ print(len(os.listdir("/proc/self/fd")) - before)
 """
 
 
-@pytest.mark.parametrize("name", ["partial_file", "held"])
+@pytest.mark.parametrize("name", ["partial_file", "hold_folder"])
 def test_a_folder_for_results_without_locks_is_refused_and_stays_clean(
     tmp_path: Path, name: str
 ) -> None:

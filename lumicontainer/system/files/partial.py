@@ -50,7 +50,7 @@ def partial_file(output: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
+def hold_folder(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder, for results of several files that belong together.
 
     Meanwhile it has a file for that: on NFS and Lustre, a lock of a folder excludes no other node.
