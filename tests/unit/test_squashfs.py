@@ -9,9 +9,10 @@ import pytest
 from lumicontainer.build.pipeline import compression_of
 from lumicontainer.build.runtimes.runtime import Runtime
 from lumicontainer.core.model import Platform
-from lumicontainer.errors import Place
+from lumicontainer.errors import InputError, Place
 from lumicontainer.image import sif, squashfs
 from lumicontainer.image.assembly.assemble import Source
+from lumicontainer.image.assembly.layout import MAGIC, Superblock
 
 from .image.assembly.layers import Tree, write_layer
 
@@ -59,3 +60,40 @@ def test_an_image_has_the_users_mode_and_other_threads_keep_their_umask(tmp_path
         os.umask(before)
     assert seen == {"\t0027"}
     assert image.stat().st_mode & 0o777 == 0o750
+
+
+def write_image(path: Path, *, head: bytes) -> Path:
+    """Write an image whose file system begins with ``head``."""
+    plan = sif.layout("", {"data": {}})
+    path.write_bytes(bytes(plan.offset) + head)
+    sif.complete(path, plan, sif.Partition(plan.offset, len(head)))
+    return path
+
+
+def superblock(compressor: int, block_size: int = 1 << 17) -> bytes:
+    sizes = (block_size, 0, compressor, 17, 0, 0, 4, 0)
+    return Superblock(MAGIC, 1, 0, *sizes, *[0] * 8).packed()
+
+
+@pytest.mark.parametrize(
+    ("compressor", "form"), [(1, "gzip"), (2, "gzip"), (4, "gzip"), (5, "gzip"), (6, "zstd")]
+)
+def test_a_file_beside_an_image_has_a_compression_that_its_engine_reads(
+    tmp_path: Path, compressor: int, form: str
+) -> None:
+    image = write_image(tmp_path / "x.sif", head=superblock(compressor))
+    assert squashfs.form_of(image) == (form, 1 << 17)
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    squashfs.pack_as_root(tree, tmp_path / "beside.sqsh", form)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"hsqs", bytes(96), superblock(1, 0), superblock(6, 4096)],
+    ids=["cut short", "zeros", "no block size", "another block size"],
+)
+def test_a_damaged_superblock_is_refused(tmp_path: Path, head: bytes) -> None:
+    image = write_image(tmp_path / "x.sif", head=head)
+    with pytest.raises(InputError, match="cannot read the file system"):
+        squashfs.form_of(image)

@@ -74,6 +74,19 @@ def read_squashfs(
             raise layout.damaged(path, str(error)) from error
 
 
+def read_superblock(path: Path, offset: int = 0) -> Superblock:
+    """Return the superblock at the byte ``offset`` of a file; raise ``InputError`` if damaged."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        head = file.read(layout.SUPERBLOCK_SIZE)
+    try:
+        superblock = layout.unpack_superblock(head)
+        _require_sane(superblock)
+    except (struct.error, ValueError) as error:
+        raise layout.damaged(path, str(error)) from error
+    return superblock
+
+
 def can_read(path: Path, offset: int = 0) -> bool:
     """Return whether a file has a squashfs there whose compression can be read."""
     with path.open("rb") as file:
@@ -160,7 +173,10 @@ class _Source:
 
 def _read_tables(file: int, offset: int, most: int) -> _Tables:
     superblock = layout.unpack_superblock(os.pread(file, layout.SUPERBLOCK_SIZE, offset))
-    _check(superblock)
+    _require_sane(superblock)
+    if superblock.compressor not in CODECS:
+        name = layout.NAMES.get(superblock.compressor, f"number {superblock.compressor}")
+        raise ValueError(f"its compression is {name}, expected gzip or zstd")
     if superblock.size > most:
         raise ValueError(f"it states {superblock.size} bytes, expected at most {most}")
     left = min(_MOST_TABLES, _ALWAYS + _TIMES * superblock.size)
@@ -181,13 +197,10 @@ def _read_tables(file: int, offset: int, most: int) -> _Tables:
     return _Tables(superblock, inodes, listings, ids, fragments)
 
 
-def _check(superblock: Superblock) -> None:
-    """Raise ``ValueError`` for a squashfs that cannot be read."""
+def _require_sane(superblock: Superblock) -> None:
+    """Raise ``ValueError`` for the superblock of another format, or of a damaged file."""
     if superblock.magic != layout.MAGIC or superblock.major != 4:
         raise ValueError("it has no squashfs of version 4")
-    if superblock.compressor not in CODECS:
-        name = layout.NAMES.get(superblock.compressor, f"number {superblock.compressor}")
-        raise ValueError(f"its compression is {name}, expected gzip or zstd")
     log = superblock.block_log
     if not 12 <= log <= 20 or superblock.block_size != 1 << log:
         raise ValueError(f"invalid size of blocks {superblock.block_size}")
