@@ -1,12 +1,14 @@
 """The layers of an image are unpacked over each other, and never outside the tree."""
 
 import errno
+import gzip
 import io
 import os
 import stat
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -294,3 +296,50 @@ def test_root_gives_files_to_their_owners(tree: Path, monkeypatch: pytest.Monkey
     assert given == [(7, 8), (0, 0), (0, 0)]
     with pytest.raises(InputError, match="its owner 99999:0 is not among the subordinate ids"):
         unpack(Tree(tree), layer(tree.parent, member("a", uid=99_999)))
+
+
+@pytest.mark.parametrize("mark", ["a/.wh..wh..opq", "a/.wh.b"])
+def test_a_folder_is_emptied_once_however_often_a_layer_says_so(
+    tree: Path, image: Tree, monkeypatch: pytest.MonkeyPatch, mark: str
+) -> None:
+    count, looks, look = 100, 0, os.lstat
+
+    def lstat(*words: Any, **named: Any) -> os.stat_result:
+        nonlocal looks
+        looks += 1
+        return look(*words, **named)
+
+    monkeypatch.setattr(os, "lstat", lstat)
+    own = [member(f"a/b/{number}") for number in range(count)]
+    unpack(image, layer(tree.parent, member("a/b/below")))
+    unpack(image, layer(tree.parent, *own, *[member(mark)] * count))
+    assert looks < 10 * count
+    assert len(names(tree)) == count
+
+
+def test_paths_that_lead_through_links_again_and_again_are_refused(
+    tree: Path, image: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small layer could keep a build busy for hours."""
+    monkeypatch.setattr("lumicontainer.build.tree.foreign.tree._FREE_STEPS", 1000)
+    deep = "/".join(["d"] * 90)
+    links = [
+        link("l0", deep),
+        *(link(f"l{n}", f"{deep}/{'../' * 90}l{n - 1}") for n in range(1, 9)),
+    ]
+    ends = [member("l8/y"), member("q/z")] * 10
+    with pytest.raises(InputError, match="through too many links"):
+        unpack(image, layer(tree.parent, member(f"{deep}/x"), *links, *ends))
+
+
+def test_layers_share_what_they_may_become(
+    tree: Path, image: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An image may name a layer a thousand times."""
+    monkeypatch.setattr("lumicontainer.build.tree.foreign.layer._ALWAYS", 1_000_000)
+    packed, big = tree.parent / "layer.tar.gz", member("a")
+    big.size = 600_064  # Whole blocks.
+    packed.write_bytes(gzip.compress(big.tobuf() + bytes(big.size)))
+    unpack(image, packed)
+    with pytest.raises(InputError, match="more than 64 times larger"):
+        unpack(image, *[packed] * 1000)

@@ -2,7 +2,7 @@
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -16,15 +16,28 @@ _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 """The first bytes of a file compressed with gzip (RFC 1952) or Zstandard (RFC 8878)."""
 _ALWAYS, _TIMES = 256 << 20, 64
-"""A layer may become as many bytes, and as many times its size. Layers of programs become 2 to 5
-times larger; gzip can make 1,000 times its bytes of nothing, and Zstandard more."""
+"""The layers of an image may become as many bytes, and as many times their size. Layers of programs
+become 2 to 5 times larger; gzip can make 1,000 times its bytes of nothing, and Zstandard more."""
+
+
+class Allowance:
+    """Count down the bytes that layers may become together: an image may name one many times."""
+
+    def __init__(self, layers: Iterable[Path]) -> None:
+        self._left = _ALWAYS + _TIMES * sum(each.stat().st_size for each in layers)
+
+    def take(self, size: int) -> None:
+        """Note that bytes have been read; raise ``InputError`` if they are too many."""
+        self._left -= size
+        if self._left < 0:
+            raise refusal("", f"its layers become more than {_TIMES} times larger")
 
 
 class _Bounded:
-    """Read a stream up to a number of bytes."""
+    """Read a stream within an allowance."""
 
-    def __init__(self, stream: Stream, most: int) -> None:
-        self._stream, self._left = stream, most
+    def __init__(self, stream: Stream, allowance: Allowance) -> None:
+        self._stream, self._allowance = stream, allowance
 
     def read(self, size: int, /) -> bytes:
         """Return the next bytes; raise ``InputError`` for broken or too much data."""
@@ -32,27 +45,24 @@ class _Bounded:
             data = self._stream.read(size)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise refusal("", f"a layer cannot be decompressed: {error}") from error
-        self._left -= len(data)
-        if self._left < 0:
-            raise refusal("", f"a layer becomes more than {_TIMES} times larger")
+        self._allowance.take(len(data))
         return data
 
 
 @contextmanager
-def open_layer(path: Path) -> Iterator[Stream]:
+def open_layer(path: Path, allowance: Allowance) -> Iterator[Stream]:
     """Yield the bytes of a layer's archive."""
-    most = _ALWAYS + _TIMES * path.stat().st_size
     with path.open("rb") as file:
         start = file.read(len(_ZSTD))
         file.seek(0)
         if start == _ZSTD:
             with _decompress(path) as stream:
-                yield _Bounded(stream, most)
+                yield _Bounded(stream, allowance)
         elif start.startswith(_GZIP):
             with gzip.open(file) as unzipped:
-                yield _Bounded(unzipped, most)
+                yield _Bounded(unzipped, allowance)
         else:
-            yield _Bounded(file, most)
+            yield _Bounded(file, allowance)
 
 
 @contextmanager

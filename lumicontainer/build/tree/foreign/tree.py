@@ -32,6 +32,8 @@ _DEEPEST, _LONGEST, _LONGEST_NAME = 200, 3000, 255
 _MOST_LINKS = 40
 """The links that Linux follows in one path (path_resolution(7))."""
 MOST_MEMBERS = 5_000_000
+_FREE_STEPS, _STEPS = 1_000_000, 50
+"""The folders that all paths may lead through together: some, and as many for each member."""
 _HERE = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 Parts = tuple[str, ...]
@@ -62,11 +64,14 @@ class Tree:
         """The folder that was entered last, and its descriptor."""
         self._written: set[int] = set()
         """The inodes that the current layer has written."""
-        self._members = 0
+        self._cleared: set[int] = set()
+        """The folders where it has removed all that lies below."""
+        self._members = self._steps = 0
 
     def begin_layer(self) -> None:
         """Begin a layer: its removals apply to what is there."""
         self._written.clear()
+        self._cleared.clear()
 
     def add(self, member: Member, pieces: Iterable[bytes]) -> None:
         """Add one member of a layer, or remove what it marks as gone."""
@@ -188,9 +193,19 @@ class Tree:
         with self._enter(tuple(above), path, create=False) as folder:
             if folder < 0:
                 return
-            names = [gone] if mark != _EMPTIED else _names(folder)
-            for name in names:
-                self._clear(folder, name)
+            if mark == _EMPTIED:
+                self._empty(folder)
+            else:
+                self._clear(folder, gone)
+
+    def _empty(self, folder: int) -> bool:
+        """Remove what a folder has of lower layers; return whether something is left."""
+        number = os.fstat(folder).st_ino
+        if number in self._cleared:
+            return True
+        left = [self._clear(folder, each) for each in _names(folder)]
+        self._cleared.add(number)
+        return any(left)
 
     def _clear(self, folder: int, name: str) -> bool:
         """Remove what is not of the current layer; return whether something is left."""
@@ -204,10 +219,10 @@ class Tree:
             return own
         below = os.open(name, _HERE, dir_fd=folder)
         try:
-            left = [self._clear(below, each) for each in _names(below)]
+            left = self._empty(below)
         finally:
             os.close(below)
-        if own or any(left):
+        if own or left:
             return True
         self._remove(folder, name)
         return False
@@ -248,6 +263,7 @@ class Tree:
         opened, names = [os.dup(self.root)], [""]
         try:
             while left:
+                self._count_step(path)
                 name = left.popleft()
                 if name == "..":
                     if len(opened) == 1:
@@ -276,6 +292,11 @@ class Tree:
         finally:
             for each in opened:
                 os.close(each)
+
+    def _count_step(self, path: str) -> None:
+        self._steps += 1
+        if self._steps > _FREE_STEPS + _STEPS * self._members:
+            raise refusal(path, "the paths of the image lead through too many links")
 
     def _step(self, folder: int, name: str, path: str, *, create: bool) -> int | str:
         """Return the descriptor of a folder in another one, or the target of a link there."""

@@ -12,20 +12,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lumicontainer.build.tree.foreign.archive import Archive
-from lumicontainer.build.tree.foreign.layer import open_layer
+from lumicontainer.build.tree.foreign.layer import Allowance, open_layer
 from lumicontainer.build.tree.foreign.settle import settle
 from lumicontainer.build.tree.foreign.tree import Tree
 from lumicontainer.host.manifests import read_saved
 from lumicontainer.system.os_errors import guarded
 
 
-def unpack(tree: Tree, layer: Path) -> None:
-    """Unpack one layer over those below."""
-    tree.begin_layer()
-    with open_layer(layer) as stream:
-        archive = Archive(stream)
-        for member in archive:
-            tree.add(member, archive.pieces())
+def unpack(tree: Tree, *layers: Path) -> None:
+    """Unpack layers over those below, the lowest first."""
+    allowance = Allowance(layers)
+    for layer in layers:
+        tree.begin_layer()
+        with open_layer(layer, allowance) as stream:
+            archive = Archive(stream)
+            for member in archive:
+                tree.add(member, archive.pieces())
 
 
 def unpack_layers(root: Path, layers: Sequence[Path]) -> Tree:
@@ -33,8 +35,7 @@ def unpack_layers(root: Path, layers: Sequence[Path]) -> Tree:
     root.mkdir()
     root.chmod(0o755)
     tree = Tree(root)
-    for layer in layers:
-        unpack(tree, layer)
+    unpack(tree, *layers)
     return tree
 
 
