@@ -6,7 +6,9 @@ Debootstrap makes the same base as by an engine, so it has the same key. Only th
 engine itself adds, below /.singularity.d, are missing.
 """
 
+import functools
 import json
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,8 +16,8 @@ from typing import Any, NamedTuple
 
 from lumicontainer.constants import EPOCH
 from lumicontainer.errors import DownloadError, HostError, LumicontainerError, Problem
-from lumicontainer.host.docker.container import Spec, on_host, run, serve
-from lumicontainer.host.docker.daemon import refusals
+from lumicontainer.host.docker.container import Spec, on_host, removed_after, run, serve
+from lumicontainer.host.docker.daemon import LABEL, own_label, refusals
 from lumicontainer.host.manifests import SavedImage, parse_variables, write_saved
 from lumicontainer.host.registry import save_image
 from lumicontainer.image import variables
@@ -49,6 +51,8 @@ chmod 755 etc/hostname
 """
 """Docker mounts its own files in /etc while a program runs, so that none can change them. The modes
 are those that the engines leave."""
+_END = 1024
+"""Zero bytes at the end of a tar archive (pax(1))."""
 TIMES = {"SOURCE_DATE_EPOCH": str(EPOCH)}
 """By this variable equal bases have equal times in their files."""
 
@@ -104,14 +108,29 @@ def _save(client: Any, spec: BaseSpec) -> SavedImage:
 
 def _export(client: Any, image: str, folder: Path) -> SavedImage:
     """Save the files of an image that the daemon has, as one layer."""
-    made, archive = client.containers.create(image, ["true"]), folder / "0.tar"
-    try:
-        with archive.open("wb") as file:
-            file.writelines(made.export())
-    finally:
-        made.remove(v=True)
-    config = {"config": {"Env": client.images.get(image).attrs["Config"]["Env"]}}
+    create = functools.partial(
+        client.containers.create, image, ["true"], labels={LABEL: own_label()}
+    )
+    archive = folder / "0.tar"
+    with (
+        removed_after(create, lambda made: made.remove(v=True)) as made,
+        archive.open("wb") as file,
+    ):
+        file.writelines(made.export())
+    _require_whole(archive, image)
+    config = {"config": client.images.get(image).attrs.get("Config")}
     return SavedImage([archive], parse_variables(json.dumps(config).encode(), image))
+
+
+def _require_whole(archive: Path, image: str) -> None:
+    """Raise ``HostError`` if an archive has no end: an export has no digest, and may be cut."""
+    with archive.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _END))
+        if any(end := file.read()) or len(end) < _END:
+            what, hint = "the Docker daemon did not export the image", "see the daemon's log"
+            why = f"its archive of {size} bytes has no end"
+            raise HostError(Problem(what, image, why, hint))
 
 
 def _pull(client: Any, image: str) -> None:

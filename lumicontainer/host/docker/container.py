@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeVar
 import lumicontainer
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.host.docker import terminal
-from lumicontainer.host.docker.daemon import LABEL, connect, own_label, refusals
+from lumicontainer.host.docker.daemon import LABEL, connect, imported_id, own_label, refusals
 from lumicontainer.system import budget, process
 from lumicontainer.system.files.temporary import plain_folder
 from lumicontainer.system.os_errors import guarded
@@ -92,9 +92,8 @@ def run(client: Any, spec: Spec, inside: Sequence[str], given: bytes = b"") -> i
     """Run a program with our terminal or the stdin ``given``; return its exit status."""
     with image_of(client, spec) as image, _container(client, spec, image, inside) as made:
         status = terminal.follow(client, made, given=given)
-        if spec.root and spec.writable:
-            _take_top(client, made, spec)
-        return status
+        moved = _take_top(client, made, spec) if spec.root and spec.writable else 0
+        return status or moved
 
 
 @contextmanager
@@ -106,15 +105,14 @@ def image_of(client: Any, spec: Spec) -> Iterator[str]:
     label = f"LABEL {LABEL}={json.dumps(own_label())}"
 
     def make() -> str:
-        made = client.api.import_image_from_data(_top(spec), changes=[label])
-        return str(json.loads(made)["status"])
+        return imported_id(client.api.import_image_from_data(_top(spec), changes=[label]))
 
-    with _removed_after(make, lambda image: client.images.remove(image, force=True)) as image:
+    with removed_after(make, lambda image: client.images.remove(image, force=True)) as image:
         yield image
 
 
 @contextmanager
-def _removed_after(make: Callable[[], _Made], remove: Callable[[_Made], object]) -> Iterator[_Made]:
+def removed_after(make: Callable[[], _Made], remove: Callable[[_Made], object]) -> Iterator[_Made]:
     """Yield what the daemon makes, and remove it at the end.
 
     A signal waits until the daemon has named what it made: it could not be removed otherwise.
@@ -166,7 +164,7 @@ def _container(
         stdin_open=True,
         tty=typed,
     )
-    return _removed_after(create, lambda made: made.remove(force=True, v=True))
+    return removed_after(create, lambda made: made.remove(force=True, v=True))
 
 
 def _mounts(spec: Spec) -> list[Any]:
@@ -182,8 +180,11 @@ def _mounts(spec: Spec) -> list[Any]:
     ]
 
 
-def _take_top(client: Any, container: Any, spec: Spec) -> None:
-    """Move what the program changed directly in the root folder into the folder of the host."""
+def _take_top(client: Any, container: Any, spec: Spec) -> int:
+    """Move what the program changed directly in the root folder into the folder of the host.
+
+    Return the exit status of a program that failed to, or 0.
+    """
     root = Path(spec.root)
     folders = {each.name for each in root.iterdir() if each.is_dir() and not each.is_symlink()}
     mounted = {target.split("/")[1] for target in (*spec.binds, *spec.writes)}
@@ -191,12 +192,16 @@ def _take_top(client: Any, container: Any, spec: Spec) -> None:
     rows = {row["Path"][1:]: row["Kind"] for row in container.diff() or ()}
     names = sorted(name for name in rows if "/" not in name and name not in hidden)
     if not names:
-        return
-    run(client, on_host(spec.root), ["rm", "-f", *(f"{root}/{name}" for name in names)])
-    there = [name for name in names if rows[name] != _REMOVED]
-    archives = b"".join(part for name in there for part in container.get_archive(name)[0])
-    words = ["tar", "--extract", "--numeric-owner", "--ignore-zeros", "-C", spec.root]
-    run(client, on_host(spec.root), words, given=archives)
+        return 0
+    remove = ["rm", "-f", *(f"{root}/{name}" for name in names)]
+    with plain_folder("top+") as folder:
+        archive = folder / "top.tar"
+        with archive.open("wb") as file:
+            for name in (each for each in names if rows[each] != _REMOVED):
+                file.writelines(container.get_archive(name)[0])
+        words = ["tar", "--extract", "--numeric-owner", "--ignore-zeros", "-C", spec.root]
+        extract = [*words, "-f", str(archive)]
+        return run(client, on_host(spec.root), remove) or run(client, on_host(spec.root), extract)
 
 
 def serve(work: Callable[[Any, Sequence[str], Mapping[str, Any]], int]) -> None:

@@ -1,16 +1,22 @@
 """Find the Docker daemon. Only this module imports the package ``docker``."""
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from lumicontainer.errors import HostError, Problem
+from lumicontainer.errors import HostError, Problem, SpaceError
+from lumicontainer.host.transfers import json_object
+from lumicontainer.system.os_errors import FULL
 
 SILENT = "the Docker daemon does not answer"
 LABEL = "org.lumicontainer.process"
 """The label of containers and images; its value identifies the process that made them."""
+_OWN_LABEL = re.compile(r"([0-9]+) ([0-9]{1,10}) ([0-9]+)", re.ASCII)
+_OF_ANOTHER = (404, 409)
+"""The answers for what does not exist, and for what is being removed or used."""
 _DEFAULT = "unix:///var/run/docker.sock"
 _OTHER = "export DOCKER_HOST=unix:///run/user/1000/podman/podman.sock"
 _REFUSED = (
@@ -61,13 +67,39 @@ def own_label() -> str:
 
 def remove_leftovers(client: Any) -> None:
     """Remove the containers and images of killed processes of this host."""
-    wanted = {"label": LABEL}
-    for container in client.containers.list(all=True, filters=wanted):
-        if _is_left(container.labels[LABEL]):
-            container.remove(force=True, v=True)
-    for image in client.images.list(all=True, filters=wanted):
-        if _is_left(image.labels[LABEL]):
-            client.images.remove(image.id, force=True)
+    # The plain lists: the package would ask for each entry, which another build may have removed.
+    api, wanted = client.api, {"label": LABEL}
+    with refusals():
+        for row in filter(_is_left, api.containers(all=True, filters=wanted)):
+            _remove(api.remove_container, row["Id"], force=True, v=True)
+        for row in filter(_is_left, api.images(filters=wanted)):
+            _remove(api.remove_image, row["Id"], force=True)
+
+
+def _remove(remove: Callable[..., object], name: str, **options: bool) -> None:
+    """Remove something, unless another build does so or uses it."""
+    import docker  # noqa: PLC0415
+
+    try:
+        remove(name, **options)
+    except docker.errors.APIError as error:
+        if error.status_code not in _OF_ANOTHER:
+            raise
+
+
+def imported_id(printed: str) -> str:
+    """Return the id of an image that the daemon made of an archive, from its answer.
+
+    Raises ``HostError`` if it made none, and ``SpaceError`` on a full disk.
+    """
+    rows = [json_object(line.encode()) for line in printed.splitlines()]
+    last = rows[-1] if rows else {}
+    if isinstance(found := last.get("status"), str):
+        return found
+    why = str(last.get("error") or f"it answered {printed[-200:]!a}")
+    is_full = any(word.lower() in why.lower() for word in FULL)
+    error = SpaceError if is_full else HostError
+    raise error(Problem("the Docker daemon made no image", address(), why, "see the daemon's log"))
 
 
 def labels_of(client: Any, image: str) -> dict[str, str]:
@@ -79,9 +111,12 @@ def labels_of(client: Any, image: str) -> dict[str, str]:
         return {}
 
 
-def _is_left(label: str) -> bool:
-    namespace, _, process = label.partition(" ")
-    pid, _, started = process.partition(" ")
+def _is_left(row: Mapping[str, Any]) -> bool:
+    """Return whether the process that made something has ended; others may use the label, too."""
+    found = _OWN_LABEL.fullmatch((row.get("Labels") or {}).get(LABEL, ""))
+    if found is None:
+        return False
+    namespace, pid, started = found.groups()
     return namespace == _namespace() and _started(int(pid)) != started
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from lumicontainer.core.render.jinja import docker_quote
 from lumicontainer.host.docker.container import on_host, run, serve
+from lumicontainer.host.docker.daemon import imported_id
 from lumicontainer.system.files.temporary import plain_folder
 from lumicontainer.system.terminal.output import say
 
@@ -53,15 +54,13 @@ def import_image(client: Any, archive: str, spec: ImageSpec) -> str:
     load, changes = client.api.import_image_from_file, instructions(client, spec)
     repository, _, tag = spec.name.partition(":")
     if spec.name and not _is_podman(client):
-        return _id_of(load(archive, repository=repository, tag=tag or "latest", changes=changes))
-    image = _id_of(load(archive, changes=changes))
+        return imported_id(
+            load(archive, repository=repository, tag=tag or "latest", changes=changes)
+        )
+    image = imported_id(load(archive, changes=changes))
     if spec.name:
         client.api.tag(image, repository, tag or "latest")
     return image
-
-
-def _id_of(printed: str) -> str:
-    return str(json.loads(printed.splitlines()[-1])["status"])
 
 
 def _is_podman(client: Any) -> bool:
