@@ -122,6 +122,8 @@ def test_a_login_goes_to_its_own_host_alone(
     (tmp_path / ".netrc").write_text("machine b.example login me password a@b\n")
     (tmp_path / ".netrc").chmod(0o600)
     assert with_password("https://b.example/x", pip) == "https://me:a%40b@b.example/x"
+    # The index chooses this address, and others on the way would read the password.
+    assert with_password("http://b.example/x", pip) == "http://b.example/x"
 
 
 class Installed:

@@ -109,7 +109,9 @@ def with_password(url: str, pip: Mapping[str, str]) -> str:
     parts = urlsplit(url)
     if "@" in parts.netloc:
         return url
-    login = _login_of_index(parts, pip) or _login_of_user(parts.hostname or "")
+    login = _login_of_index(parts, pip)
+    if not login and parts.scheme == "https":
+        login = _login_of_user(parts.hostname or "")
     return urlunsplit(parts._replace(netloc=f"{login}@{parts.netloc}")) if login else url
 
 
