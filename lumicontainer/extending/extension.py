@@ -47,7 +47,12 @@ class Order(NamedTuple):
 def _setup(folder: Path) -> str:
     """Return what decides the metadata of the user's own code."""
     names = ("pyproject.toml", "setup.py", "setup.cfg")
-    return "".join((folder / n).read_text() for n in names if (folder / n).is_file())
+    return "".join(_content(folder / name) for name in names if (folder / name).is_file())
+
+
+def _content(file: Path) -> str:
+    """Return the text of a file, which may be in any encoding."""
+    return file.read_text("utf-8", "surrogateescape")
 
 
 def is_current(order: Order, output: Path) -> bool:

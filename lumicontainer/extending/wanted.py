@@ -23,6 +23,8 @@ _HASH = re.compile(r"\s--hash[= ]")
 _OPTION = re.compile(r"(--[\w-]+|-\w)[=\s]*([^\0]*)")
 _MOST = 1 << 20
 """The largest file of requirements, in bytes."""
+_DEEPEST = 50
+"""Files of requirements that name each other in a row."""
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _PIN = re.compile(r"#(?:.*&)?sha256=[0-9a-f]{64}(?:&|$)")
 """A hash in a URL, which uv writes into its lock and compares."""
@@ -46,8 +48,9 @@ def read_wanted(packages: Sequence[str], files: Sequence[Path], folders: Sequenc
     problems = Problems()
     masking.hide_urls(packages)
     lines = [*_packages(packages, problems)]
+    reader = _Reader(problems)
     for file in files:
-        lines += _of_file(file, problems)
+        lines += reader.lines(file)
     code = [each.resolve() for each in folders]
     for folder in code:
         lines += _of_code(folder, problems)
@@ -115,22 +118,61 @@ def _find_fault(url: str, line: PackageLine) -> Fault | None:
     return find_url_fault(url, schemes=(HTTPS, HTTP, "file", "git+https"), pinned=pinned)
 
 
-def _of_file(file: Path, problems: Problems, above: Sequence[Path] = ()) -> Iterator[PackageLine]:
-    """Yield the lines of a file, and of those that it names; ``above`` are those that led to it."""
-    text = _text(file, problems)
-    if text is None:
-        return
-    if file.suffix == ".toml":
-        for line in toml_files.requirements(text, str(file), problems):
-            yield from _requirement(line, problems)
-        return
+class _Reader:
+    """Read files of requirements, each one once: it may be named again and again."""
+
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+        self._read: set[str] = set()
+
+    def lines(self, file: Path, above: tuple[str, ...] = ()) -> Iterator[PackageLine]:
+        """Yield the lines of a file, and of those that it names; ``above`` led to it."""
+        place = os.path.realpath(file)
+        if place in self._read:
+            return
+        self._read.add(place)
+        text = _text(file, self._problems)
+        if text is None:
+            return
+        if file.suffix == ".toml":
+            for line in toml_files.requirements(text, str(file), self._problems):
+                yield from _requirement(line, self._problems)
+            return
+        for line in _listed(text, file, self._problems):
+            yield from self._of_line(line, file, (*above, place))
+
+    def _of_line(
+        self, line: PackageLine, file: Path, above: tuple[str, ...]
+    ) -> Iterator[PackageLine]:
+        """Yield a line of a requirements.txt, or the lines of the file that it names."""
+        if line.text.startswith(conda.PYTHON):
+            yield line
+        elif not (option := _OPTION.fullmatch(line.text)):
+            given = tuple(hashes.of_line(line.text, line.where, self._problems))
+            bare = _HASH.split(line.text)[0]
+            yield from _requirement(line._replace(text=bare, hashes=given), self._problems)
+        elif option[1] not in ("-r", "--requirement"):
+            hint = (
+                "remove the line; indexes come from pip's configuration, --editable DIR adds code"
+            )
+            what = f"the option {option[1]} is not read here"
+            self._problems.add(what, line.where, hint=hint)
+        elif os.path.realpath(named := file.parent / option[2]) in above:
+            what = "the file of requirements names itself"
+            self._problems.add(what, line.where, hint="remove the line")
+        elif len(above) == _DEEPEST:
+            what, hint = f"more than {_DEEPEST} files name each other", "name the file with -r"
+            self._problems.add(what, line.where, hint=hint)
+        else:
+            yield from self.lines(named, above)
+
+
+def _listed(text: str, file: Path, problems: Problems) -> Iterator[PackageLine]:
     if file.suffix in (".yml", ".yaml"):
-        lines = iter(conda.requirements(text, str(file), problems))
-    else:
-        rows = requirement_lines(text.encode())
-        lines = (PackageLine(each.text, Place(str(file), each.line, each.column)) for each in rows)
-    for line in lines:
-        yield from _of_line(line, (*above, file), problems)
+        yield from conda.requirements(text, str(file), problems)
+        return
+    for each in requirement_lines(text.encode()):
+        yield PackageLine(each.text, Place(str(file), each.line, each.column))
 
 
 def _text(file: Path, problems: Problems) -> str | None:
@@ -150,26 +192,6 @@ def _text(file: Path, problems: Problems) -> str | None:
         return None
     masking.hide_urls([text])
     return text
-
-
-def _of_line(line: PackageLine, files: Sequence[Path], problems: Problems) -> Iterator[PackageLine]:
-    """Yield a line of a requirements.txt, or the lines of the file that it names."""
-    if line.text.startswith(conda.PYTHON):
-        yield line
-    elif not (option := _OPTION.fullmatch(line.text)):
-        given = tuple(hashes.of_line(line.text, line.where, problems))
-        bare = _HASH.split(line.text)[0]
-        yield from _requirement(line._replace(text=bare, hashes=given), problems)
-    elif option[1] not in ("-r", "--requirement"):
-        hint = "remove the line; indexes come from pip's configuration, --editable DIR adds code"
-        problems.add(f"the option {option[1]} is not read here", line.where, hint=hint)
-    else:
-        named = files[-1].parent / option[2]
-        if os.path.realpath(named) in map(os.path.realpath, files):
-            what = "the file of requirements names itself"
-            problems.add(what, line.where, hint="remove the line")
-        else:
-            yield from _of_file(named, problems, files)
 
 
 def _of_code(folder: Path, problems: Problems) -> Iterator[PackageLine]:

@@ -94,6 +94,19 @@ def test_the_key_covers_protected_files(tmp_path: Path, monkeypatch: pytest.Monk
     assert key(ZEROS) == key(ZEROS) != key(ONES)
 
 
+def test_code_in_an_old_encoding_has_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LUMICONTAINER_CACHE", str(tmp_path))
+    image, code = tmp_path / "mine.sif", tmp_path / "setup.py"
+    image.write_text("an image")
+    facts._remember(facts._place(image), b'{"python": "3.11", "libraries": [], "packages": {}}')
+
+    def key(text: bytes) -> str:
+        code.write_bytes(text)
+        return Order(image, Wanted((), code=(tmp_path,)), frozenset(), "").key()
+
+    assert key(b"# caf\xe9") != key(b"# caf\xe8")
+
+
 FILES = f"""\
 lock-version = "1.0"
 
@@ -156,6 +169,21 @@ def test_a_file_that_names_itself_is_refused(tmp_path: Path) -> None:
     found = problems_of(tmp_path, "a.txt", "-r b.txt\n--requirement=a.txt\n")
     what = "the file of requirements names itself"
     assert found == [(what, "b.txt:3:1"), (what, "a.txt:2:1")]
+
+
+def test_a_file_is_read_once_however_often_others_name_it(tmp_path: Path) -> None:
+    for number in range(40):
+        (tmp_path / f"{number}.txt").write_text(f"-r {number + 1}.txt\n" * 2)
+    (tmp_path / "40.txt").write_text("rich\n")
+    assert read_wanted([], [tmp_path / "0.txt"], []).lines == ("rich",)
+
+
+def test_files_that_name_each_other_in_a_long_row_are_refused(tmp_path: Path) -> None:
+    for number in range(2000):
+        (tmp_path / f"{number}.txt").write_text(f"-r {number + 1}.txt\n")
+    ((what, where),) = problems_of(tmp_path, "first.txt", "-r 0.txt\n")
+    assert what.startswith("more than")
+    assert where.endswith(".txt:1:1")
 
 
 @pytest.mark.parametrize(
