@@ -1,19 +1,24 @@
 """Files of packages are downloaded, installed and compared by their hashes."""
 
 import hashlib
+import re
 import shutil
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from lumicontainer.errors import DownloadError, InputError, LockError, StepError
+from lumicontainer.errors import DownloadError, InputError, LockError, SpaceError, StepError
 from lumicontainer.extending import extension, facts
 from lumicontainer.extending.install import download, proof
+from lumicontainer.extending.install.bounds import require_room
 from lumicontainer.extending.install.download import with_password
 from lumicontainer.extending.lock.locked import RemoteFile, read_locked
 from lumicontainer.extending.lock.relock import read_pins
 from lumicontainer.host.site import Site
+from lumicontainer.system import budget
 from lumicontainer.system.files import foreign
 
 from ..faults import hostile
@@ -187,6 +192,66 @@ def test_a_wheel_whose_list_is_wrong_counts_by_its_content(installed: Installed)
 
 def test_what_is_no_wheel_is_refused(installed: Installed) -> None:
     installed.wheel.write_bytes(installed.wheel.read_bytes()[:100])
+    with pytest.raises(StepError, match="cannot read the wheel"):
+        installed.compare()
+
+
+def with_member(wheel: Path, method: int, change: Callable[[bytearray, int], None]) -> None:
+    """Add a file to a wheel, compressed by a method, and change its row of the directory."""
+    with zipfile.ZipFile(wheel, "a", method) as archive:
+        archive.writestr("a/more.py", "M = 1\n" * 99)
+    content = bytearray(wheel.read_bytes())
+    change(content, content.rindex(b"PK\x01\x02"))
+    wheel.write_bytes(content)
+
+
+def state_4_gib(content: bytearray, row: int) -> None:
+    content[row + 24 : row + 28] = (0xFFFFFFF0).to_bytes(4, "little")
+
+
+def state_as_many_packed(content: bytearray, row: int) -> None:
+    content[row + 20 : row + 24] = len(content).to_bytes(4, "little")
+
+
+@pytest.mark.parametrize(
+    ("method", "change", "why"),
+    [
+        (zipfile.ZIP_LZMA, lambda *_: None, "'a/more.py' is compressed by method 14"),
+        (zipfile.ZIP_DEFLATED, state_as_many_packed, "its files share bytes"),
+        (zipfile.ZIP_DEFLATED, state_4_gib, "a-1.0-py3-none-any.whl unpacks to 6 files of 4.0 GiB"),
+    ],
+    ids=["another compression", "members that overlap", "a bomb"],
+)
+def test_a_wheel_that_is_made_to_fill_a_disk_is_refused_before_it_is_unpacked(
+    installed: Installed,
+    monkeypatch: pytest.MonkeyPatch,
+    method: int,
+    change: Callable[[bytearray, int], None],
+    why: str,
+) -> None:
+    monkeypatch.setattr(budget, "UNPACKED", 1 << 30)
+    require_room([installed.wheel], installed.place)
+    with_member(installed.wheel, method, change)
+    with pytest.raises(StepError, match=re.escape(why)):
+        require_room([installed.wheel], installed.place)
+
+
+def test_wheels_that_find_no_space_are_not_unpacked(
+    installed: Installed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1 << 30))
+    with_member(installed.wheel, zipfile.ZIP_DEFLATED, state_4_gib)
+    with pytest.raises(SpaceError, match="not enough space for the packages"):
+        require_room([installed.wheel], installed.place)
+
+
+def test_a_list_that_no_reader_can_unpack_is_named(installed: Installed) -> None:
+    damage = b"\x09\x04\x05\x00\xff"
+    with zipfile.ZipFile(installed.wheel, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("a-1.0.dist-info/RECORD", "x")
+    content = installed.wheel.read_bytes()
+    at = content.index(b"\x09\x04\x05\x00")
+    installed.wheel.write_bytes(content[:at] + damage + content[at + len(damage) :])
     with pytest.raises(StepError, match="cannot read the wheel"):
         installed.compare()
 

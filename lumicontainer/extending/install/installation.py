@@ -9,6 +9,7 @@ from lumicontainer.errors import InputError, Problem, StepError
 from lumicontainer.extending.container import Container, Mounts
 from lumicontainer.extending.facts import Facts
 from lumicontainer.extending.install import proof, sources
+from lumicontainer.extending.install.bounds import require_room
 from lumicontainer.extending.install.download import download, put_file
 from lumicontainer.extending.lock.locked import read_locked
 from lumicontainer.inside.elf.reader import UnreadableError, linked
@@ -63,6 +64,7 @@ class Installation:
         writes, links = self._container.part("install"), self._container.part("wheels")
         target = writes / "target"
         target.mkdir()
+        require_room(wheels, target)
         for each in wheels:
             put_file(each, links / each.name)
         names = [f"{name}=={v}" for each in wheels for name, v in wheel_package(each.name)]

@@ -8,12 +8,14 @@ import base64
 import configparser
 import csv
 import hashlib
+import lzma
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lumicontainer.errors import Problem, StepError
@@ -27,9 +29,21 @@ _BYTECODE = re.compile(r"(.*)__pycache__/([^/]+)\.cpython-\d+(?:\.opt-\d)?\.pyc"
 _LARGEST_NOTE = 64 << 20
 """The largest list or metadata of a package, in bytes."""
 _FAULTS = (
-    *(zipfile.BadZipFile, zlib.error, csv.Error, configparser.Error),
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+    *(csv.Error, configparser.Error),
     *(OSError, ValueError, LookupError, EOFError, RuntimeError),
 )
+
+
+@contextmanager
+def open_wheel(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Yield an open wheel; raise ``StepError`` for what cannot be read of it meanwhile."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+    except _FAULTS as error:
+        what, hint = f"cannot read the wheel {path.name}", "choose another version of it"
+        raise StepError(Problem(what, why=str(error), hint=hint)) from error
 
 
 class InstalledWheel:
@@ -46,12 +60,8 @@ class InstalledWheel:
 
     def read(self) -> "InstalledWheel":
         """Read the lists of the wheel; raise ``StepError`` if they cannot be read."""
-        try:
-            with zipfile.ZipFile(self.path) as archive:
-                self._read(archive)
-        except _FAULTS as error:
-            what, hint = f"cannot read the wheel {self.path.name}", "choose another version of it"
-            raise StepError(Problem(what, why=str(error), hint=hint)) from error
+        with open_wheel(self.path) as archive:
+            self._read(archive)
         return self
 
     def _read(self, archive: zipfile.ZipFile) -> None:
