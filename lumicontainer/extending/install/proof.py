@@ -8,6 +8,7 @@ import base64
 import configparser
 import csv
 import hashlib
+import io
 import lzma
 import re
 import struct
@@ -163,7 +164,7 @@ def _text(archive: zipfile.ZipFile, name: str) -> str:
 
 
 def _digests(record: str) -> Iterator[tuple[str, str]]:
-    for row in csv.reader(record.splitlines()):
+    for row in csv.reader(io.StringIO(record, newline="")):
         match row:
             case [name, digest, *_] if digest.startswith("sha256="):
                 text = digest.removeprefix("sha256=")

@@ -1,13 +1,20 @@
 """List the Python packages of the image and their files."""
 
+import csv
+import io
 import os
+import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from importlib.metadata import Distribution, distributions
 
 from .names import plain_name
 
 UNSAID = -1
+_COLUMNS = 3
+"""A path, its hash and its size (PEP 376)."""
+_SIZE = re.compile(r"[0-9]{1,18}")
 
 
 class Package:
@@ -25,10 +32,13 @@ class Package:
         return list(self._files())
 
     def _files(self) -> Iterator[tuple[str, int]]:
-        for line in self.text("RECORD").splitlines():
-            name, _, size = line.rsplit(",", 2)
-            path = os.path.normpath(os.path.join(self.folder, name.strip('"')))
-            yield path, int(size) if size else UNSAID
+        # What is no row of a list is no file: packages may come from anywhere.
+        rows = csv.reader(io.StringIO(self.text("RECORD"), newline=""))
+        with suppress(csv.Error):
+            for row in rows:
+                if len(row) == _COLUMNS and "\0" not in row[0]:
+                    path = os.path.normpath(os.path.join(self.folder, row[0]))
+                    yield path, int(row[2]) if _SIZE.fullmatch(row[2]) else UNSAID
 
     def text(self, name: str) -> str:
         """Return a file of its metadata, or "" if there is none."""

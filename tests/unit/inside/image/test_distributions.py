@@ -1,5 +1,6 @@
 """The Python packages of an image are those that a program imports, with all of their files."""
 
+from importlib.metadata import Distribution
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,23 @@ def test_system_packages_are_those_that_are_installed(
 def test_modules_are_what_a_program_would_import(found: dict[str, Package]) -> None:
     assert found["one-test"].modules() == ["fast", "listed", "one", "plain"]
     assert found["one-test"].text("entry_points.txt") == ""
+
+
+ODD = {
+    "\"new\nline.py\",sha256=x,1\n": {"new\nline.py": 1},
+    "line\u2028separator.py,sha256=x,2\n": {"line\u2028separator.py": 2},
+    "\"a \"\"quoted\"\" one\",sha256=x,3\n": {'a "quoted" one': 3},
+    "none\n\n,\nfour,sha256=x,4,more\nnul\0,sha256=x,1\n": {},
+    "large,sha256=x," + "9" * 5000 + "\nword,sha256=x,word\n": {"large": UNSAID, "word": UNSAID},
+    "fine,sha256=x,5\n" + "x" * 200_000 + ",sha256=x,1\n": {"fine": 5},
+}
+
+
+@pytest.mark.parametrize("record", ODD, ids=range(len(ODD)))
+def test_what_is_no_row_of_a_list_of_files_is_skipped(tmp_path: Path, record: str) -> None:
+    folder = tmp_path / "a-1.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Name: a\nVersion: 1\n")
+    (folder / "RECORD").write_text(record)
+    files = Package(Distribution.at(folder)).files
+    assert {path[len(f"{tmp_path}/") :]: size for path, size in files} == ODD[record]
