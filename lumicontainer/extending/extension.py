@@ -16,7 +16,7 @@ from lumicontainer.extending.lock import hashes, locked
 from lumicontainer.extending.record import NAME, Record, extension_key, read_record
 from lumicontainer.extending.resolution import Question, Resolution
 from lumicontainer.extending.wanted import Wanted
-from lumicontainer.image import squashfs
+from lumicontainer.image import records, squashfs
 from lumicontainer.system import process, units
 from lumicontainer.system.files.partial import hold_folder, partial_file, remove_leftovers
 from lumicontainer.system.files.regular import FileState, file_state
@@ -160,6 +160,7 @@ def built(order: Order, output: Path, progress: Progress) -> Iterator[Built]:
         with progress.step("resolve"):
             before = read_image_state(order.image)
             facts = before.facts
+            _say_source(order.image, facts, progress)
             _check(order, facts)
             lock = f"{head(output)}{_resolved(container, facts, order)}"
         count = units.count(len(locked.rows(lock)), "package")
@@ -195,6 +196,15 @@ def _resolved(container: Container, facts: Facts, order: Order) -> str:
         return hashes.require(resolution.lock(question, sources=bool(given)), given)
     except process.ProgramError as error:
         raise conflicts.explain(resolution, question, error) from error
+
+
+def _say_source(image: Path, facts: Facts, progress: Progress) -> None:
+    if not records.is_recorded(image):
+        count = units.count(len(facts.packages), "package")
+        progress.say(
+            f"{image.name} has no record of lumicontainer: its python3 lists Python {facts.python}"
+            f" and {count}"
+        )
 
 
 def _check(order: Order, facts: Facts) -> None:

@@ -16,7 +16,7 @@ from lumicontainer.engines import find_engine
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.host.uv import require_package
 from lumicontainer.image import records, sif_format
-from lumicontainer.image.records import DIGEST, LINE, TEXT, Table
+from lumicontainer.image.records import ABSOLUTE_FOLDER, DIGEST, FLAG, LINE, TEXT, Table
 from lumicontainer.system import budget, process
 from lumicontainer.system.files.regular import file_state
 from lumicontainer.system.files.trust import make_private_folders
@@ -35,6 +35,8 @@ _PYTHON = records.Kind("a version such as 3.11", frozenset({str}), r"[0-9]\.[0-9
 FACTS: records.Schema = {
     "python": _PYTHON,
     "libraries": [LINE],
+    "site": {"folder": ABSOLUTE_FOLDER, "place": ABSOLUTE_FOLDER},
+    "extensible": FLAG,
     "packages": Table(
         TEXT, {"version": TEXT, "requires": [LINE], "modules": [LINE], "protected": DIGEST}
     ),
@@ -51,6 +53,15 @@ class Installed(NamedTuple):
     """The sha256 of its list of files, if others were compiled against it, or it against others."""
 
 
+class SiteFolder(NamedTuple):
+    """Hold the folder of packages whose .pth files an image's Python reads."""
+
+    folder: str = ""
+    """As Python names it."""
+    place: str = ""
+    """Without links."""
+
+
 class Facts(NamedTuple):
     """Hold the Python of an image, such as 3.11, and its packages by their plain names."""
 
@@ -58,6 +69,9 @@ class Facts(NamedTuple):
     packages: Mapping[str, Installed]
     libraries: frozenset[str] = frozenset()
     """The names of PyTorch's and Triton's libraries."""
+    site: SiteFolder = SiteFolder()
+    extensible: bool = True
+    """Whether its Python adds extensions that are mounted, or layers of the image."""
 
     def needs(self, name: str) -> dict[str, str]:
         """Return the requirements of a package that others of the image meet, by their names."""
@@ -163,7 +177,8 @@ def _parse(answer: bytes) -> Facts:
             say(str(problem._replace(why="it is left out", hint="", level="warning")))
             continue
         packages[plain] = Installed(version, row["requires"], row["modules"], row["protected"])
-    return Facts(data["python"], packages, frozenset(data["libraries"]))
+    site, libraries = SiteFolder(**data["site"]), frozenset(data["libraries"])
+    return Facts(data["python"], packages, libraries, site, data["extensible"])
 
 
 def image_id(image: Path) -> str:

@@ -2,17 +2,20 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from lumicontainer.constants import HOME, MANIFEST
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.extending.extension import Order, built
+from lumicontainer.extending.extension import ImageState, Order, built
+from lumicontainer.extending.facts import Facts
 from lumicontainer.extending.record import Record, extension_key
 from lumicontainer.image import inspect, records, sif, squashfs
 from lumicontainer.image.assembly.assemble import Source
+from lumicontainer.image.assembly.layout import FOLDER
 from lumicontainer.image.assembly.reader import read_squashfs
-from lumicontainer.image.assembly.tree import find_node
+from lumicontainer.image.assembly.tree import Node, find_node
+from lumicontainer.inside.image import extensible, user_software
 from lumicontainer.inside.image.user_software import LAYERS
 from lumicontainer.system.files.no_links import write_tree
 from lumicontainer.system.files.partial import partial_file, remove_leftovers
@@ -22,6 +25,16 @@ from lumicontainer.system.terminal.progress import Progress
 
 _LABEL = "org.lumicontainer.extension"
 _PACKAGES = "packages.json"
+_PROGRAM = f"{HOME}/lib/lumi_inside/image/user_software.py"
+_ENVIRONMENT = "/.singularity.d/env/91-user-software.sh"
+"""The engines read these files in the order of their names; 90 is that of ``%environment``."""
+_PATH = f"""\
+#!/bin/sh
+for __folder__ in {LAYERS}/*/bin; do
+    if [ -d "$__folder__" ]; then export PATH="$__folder__:$PATH"; fi
+done
+unset __folder__
+"""
 
 
 def check_image(order: Order) -> None:
@@ -52,7 +65,7 @@ def make(order: Order, output: Path, progress: Progress) -> Record:
         try:
             with progress.step("pack"):
                 layer = tree.with_name("layer")
-                _fill(layer, tree, order.image, record)
+                _fill(layer, tree, before, record)
                 packed = tree.with_name("layer.sqsh")
                 squashfs.pack_as_root(layer, packed, *squashfs.form_of(order.image))
                 _write(order, partial, packed)
@@ -63,21 +76,55 @@ def make(order: Order, output: Path, progress: Progress) -> Record:
     return record
 
 
-def _fill(layer: Path, tree: Path, image: Path, record: Record) -> None:
-    """Move the packages to their place, and write the image's records with them."""
+def _fill(layer: Path, tree: Path, before: ImageState, record: Record) -> None:
+    """Move the packages to their place, beside what the image needs to find and list them."""
+    image = before.image
     place = sif.root(image)
-    read = read_squashfs(image, place.offset, size=place.size)
-    earlier = find_node(read.root, LAYERS)
+    root = read_squashfs(image, place.offset, size=place.size).root
+    earlier = find_node(root, LAYERS)
     number = len(earlier.children) if earlier else 0
-    new = layer / LAYERS[1:] / f"{number:02}"
-    new.parent.mkdir(parents=True)
+    packages = f"{LAYERS}/{number:02}"
+    own = records.is_recorded(image)
+    files = [*(_records(image, record) if own else _startup_files(before.facts))]
+    for path in (packages, *(name for name, _, _ in files)):
+        require_folders(image, root, path)
+    write_tree(layer, [(name[1:], mode, content) for name, mode, content in files])
+    new = layer / packages[1:]
+    new.parent.mkdir(parents=True, exist_ok=True)
     tree.rename(new)
+
+
+def _records(image: Path, record: Record) -> Iterator[tuple[str, int, bytes]]:
+    """Yield the records of an image that change with its packages."""
     listed = {kind: dict(rows) for kind, rows in records.packages(image).items()}
     listed["python"] = {**listed.get("python", {}), **record.packages}
     content = f"{json.dumps(listed, indent=1)}\n".encode()
     sums = _sums(inspect.recorded(image, MANIFEST), {_PACKAGES: content})
-    home = layer / HOME[1:]
-    write_tree(home, [(_PACKAGES, 0o644, content), (MANIFEST, 0o644, sums)])
+    yield f"{HOME}/{_PACKAGES}", 0o644, content
+    yield f"{HOME}/{MANIFEST}", 0o644, sums
+
+
+def _startup_files(facts: Facts) -> Iterator[tuple[str, int, bytes]]:
+    """Yield the files by which an image of another program finds its extensions.
+
+    Images of lumicontainer have them: ``extensible`` writes them in a build.
+    """
+    program = Path(user_software.__file__).read_bytes()
+    line = extensible.line(facts.site.folder, _PROGRAM)
+    yield _PROGRAM, 0o644, program
+    yield f"{facts.site.place}/{extensible.NAME}", 0o644, line.encode()
+    yield _ENVIRONMENT, 0o755, _PATH.encode()
+
+
+def require_folders(image: Path, root: Node, path: str) -> None:
+    """Raise ``InputError`` if a folder above ``path`` is a link or a file in the image."""
+    node: Node | None = root
+    for name in path[1:].split("/")[:-1]:
+        node = node.children.get(name.encode()) if node else None
+        if node and node.kind != FOLDER:
+            what, hint = "cannot add packages to the image", "use -o FILE in place of --into"
+            why = f"{path} would replace its '{name}', which is no folder"
+            raise InputError(Problem(what, str(image), why, hint))
 
 
 def _sums(text: bytes, changed: Mapping[str, bytes]) -> bytes:
@@ -91,9 +138,10 @@ def _write(order: Order, target: Path, packed: Path) -> None:
     """Write an image of the data of the old one and of the new layer."""
     image = order.image
     found = records.metadata(image)
-    inputs = {"image": records.key(image), "extension": order.key()}
-    key = {inspect.KEY_LABEL: extension_key(inputs)}
-    labels = {**found.labels, **key, _LABEL: order.key()}
+    labels = {**found.labels, _LABEL: order.key()}
+    if own := records.key(image):
+        inputs = {"image": own, "extension": order.key()}
+        labels[inspect.KEY_LABEL] = extension_key(inputs)
     attributes = {"labels": labels, "deffile": found.definition or ""}
     metadata = {"data": {"attributes": attributes}, "type": "container"}
     layout = sif.layout(found.definition or "", metadata)

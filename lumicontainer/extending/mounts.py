@@ -1,5 +1,6 @@
 """Mount extensions when an image starts."""
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -8,11 +9,13 @@ from lumicontainer.engines.apptainer import require_option_path
 from lumicontainer.errors import LockError, LumicontainerError, Problem
 from lumicontainer.extending.facts import image_id, read_facts
 from lumicontainer.extending.record import Record, read_record
-from lumicontainer.host.binds import Needs
+from lumicontainer.host.binds import Needs, Set
 from lumicontainer.host.host_libraries import Mount
+from lumicontainer.image import records
 
 FOLDER = "/user-software"
 MOST = 9
+_PYTHONPATH = "PYTHONPATH"
 
 
 def extended(needs: Needs, image: Path, files: Sequence[Path]) -> Needs:
@@ -26,20 +29,36 @@ def extended(needs: Needs, image: Path, files: Sequence[Path]) -> Needs:
         raise LockError(*strange)
     mounts = [mount for number, pair in enumerate(found, 1) for mount in _mounts(number, *pair)]
     unique = {mount.target: mount for mount in mounts}
+    folders = [_folder(number) for number in range(len(files), 0, -1)]
     return needs._replace(
         mounts=(*needs.mounts, *unique.values()),
+        variables=(*needs.variables, *_search_path(image, folders)),
         problems=(*needs.problems, *_collisions(found)),
     )
 
 
 def _mounts(number: int, file: Path, record: Record) -> Iterator[Mount]:
     source = require_option_path(file.absolute())
-    target = FOLDER if number == 1 else f"{FOLDER}-{number}"
     count = len(record.packages)
     reason = f"{count} Python packages that come before the image's"
-    yield Mount(source, target, reason, "image-src=/")
+    yield Mount(source, _folder(number), reason, "image-src=/")
     for folder in record.code:
         yield Mount(folder, folder, f"the code that {file.name} refers to")
+
+
+def _folder(number: int) -> str:
+    return FOLDER if number == 1 else f"{FOLDER}-{number}"
+
+
+def _search_path(image: Path, folders: Sequence[str]) -> Iterator[Set]:
+    """Yield the variable by which the Python of another program's image finds extensions."""
+    if not folders or records.key(image) or (facts := read_facts(image)).extensible:
+        return
+    found = [f"{each}/lib/python{facts.python}/site-packages" for each in folders]
+    if value := os.environ.get(_PYTHONPATH):
+        require_option_path(Path(value.replace(":", "/")))
+        found.append(value)
+    yield Set(_PYTHONPATH, ":".join(found), "the image does not look for extensions itself")
 
 
 def _collisions(found: Sequence[tuple[Path, Record]]) -> Iterator[Problem]:

@@ -57,10 +57,12 @@ class _Wanted(NamedTuple):
 def needs_of(image: Path, platform: Platform) -> Needs:
     """Return what an image needs on this host, which is one of ``platform``.
 
-    That includes the CA bundles that the current environment names. Raises ``InputError`` if the
-    record of the image is missing or damaged, and ``ProgramError`` if the image does not start.
+    That includes the CA bundles that the current environment names. An image that another program
+    built needs what the platform binds. Raises ``InputError`` if the record of the image is
+    damaged, and ``ProgramError`` if the image does not start.
     """
-    record = records.resolved(image)
+    own = records.is_recorded(image)
+    record = records.resolved(image) if own else {"platform": {"name": platform.name}}
     found = _of_the_image(image, _wanted(record, platform))
     trust = trust_of(os.environ)
     why = "the path of the host's CA bundle in the container"
@@ -68,9 +70,16 @@ def needs_of(image: Path, platform: Platform) -> Needs:
     return found._replace(
         mounts=(*found.mounts, *trust.mounts),
         variables=(*found.variables, *variables),
-        problems=(*of_another(image, record, platform), *found.problems),
+        problems=(*of_another(image, record, platform), *found.problems, *_unknown(image, own)),
         exports=_exports(record),
     )
+
+
+def _unknown(image: Path, own: bool) -> Iterator[Problem]:
+    if not own:
+        what, why = "another program built the image", "it has no record of what it needs"
+        hint = "set its variables and bind the host's libraries as its makers say"
+        yield Problem(what, str(image), why, hint, "warning")
 
 
 def static_needs(image: Path, platform: Platform) -> Needs:

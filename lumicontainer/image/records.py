@@ -68,10 +68,13 @@ WORD = Kind("a word", _STR, r"[A-Za-z0-9_.-]*")
 PACKAGE = Kind("the name of a package", _STR, r"[A-Za-z0-9_][A-Za-z0-9_.+:-]*")
 VERSION = Kind("a version", _STR, r"[A-Za-z0-9_.+:~!*/-]*")
 ABSOLUTE = Kind("an absolute path of plain characters", _STR, OPEN_ABSOLUTE)
+ABSOLUTE_FOLDER = Kind(
+    "an absolute path of plain characters", _STR, r"(?!(.*/)?\.\.(/|$))/[A-Za-z0-9._/+-]*"
+)
 INNER = Kind("a relative path", _STR, r"(?!/)(?!(.*/)?\.\.(/|$))[A-Za-z0-9_./+-]+")
 MODULE = Kind("the name of a module", _STR, r"[A-Za-z_][A-Za-z0-9_.]*")
 DIGEST = Kind("hexadecimal digits", _STR, r"[0-9a-f]*")
-_FLAG = Kind("true or false", frozenset({bool}))
+FLAG = Kind("true or false", frozenset({bool}))
 _NUMBER = Kind("a number", frozenset({int, float}))
 _SCALAR = Kind("a text, number, true or false", _ANY, VALUE.form)
 _VERSION = Kind("a version", _ANY, VERSION.form)
@@ -111,8 +114,8 @@ _CHECK = {
 CHECKS: Schema = [_CHECK]
 _ELF = {
     "soname": TEXT,
-    "requires": [(TEXT, TEXT, _FLAG)],
-    "undefined": [(TEXT, TEXT, TEXT, _FLAG)],
+    "requires": [(TEXT, TEXT, FLAG)],
+    "undefined": [(TEXT, TEXT, TEXT, FLAG)],
     **{name: [TEXT] for name in ("needed", "rpath", "runpath", "provides", "defined")},
 }
 ANSWER: Schema = {"folders": [TEXT], "libraries": Table(TEXT, {"path": TEXT, "elf": _ELF})}
@@ -235,6 +238,11 @@ def checked(image: Path) -> bool:
 def resolved(image: Path) -> Mapping[str, Any]:
     """Return the resolved recipe of an image; raise ``InputError`` if it has none."""
     return cast(Mapping[str, Any], _of(image, "resolved.json", RESOLVED))
+
+
+def is_recorded(image: Path) -> bool:
+    """Return whether an image has a record of lumicontainer; another program builds without."""
+    return images.read_file(image, f"{HOME[1:]}/resolved.json") is not None
 
 
 def checks(image: Path) -> Sequence[Mapping[str, Any]]:

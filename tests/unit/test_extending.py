@@ -79,6 +79,16 @@ def test_images_of_a_module_stand_before_and_behind_its_options() -> None:
     assert make_parser(["module"]).parse_args(words).image == [Path("a.sif"), Path("b.sif")]
 
 
+ANSWER = {
+    "python": "3.11",
+    "libraries": [],
+    "packages": {},
+    "site": {"folder": "/site", "place": "/site"},
+    "extensible": True,
+}
+"""What the Python of an image prints about itself."""
+
+
 def test_the_key_covers_protected_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LUMICONTAINER_CACHE", str(tmp_path))
     image = tmp_path / "mine.sif"
@@ -87,7 +97,7 @@ def test_the_key_covers_protected_files(tmp_path: Path, monkeypatch: pytest.Monk
 
     def key(files: str) -> str:
         row = {"version": "2.0", "requires": [], "modules": ["torch"], "protected": files}
-        answer = {"python": "3.11", "libraries": [], "packages": {"torch": row}}
+        answer = {**ANSWER, "packages": {"torch": row}}
         facts._remember(facts._place(image), json.dumps(answer).encode())
         return order.key()
 
@@ -98,7 +108,7 @@ def test_code_in_an_old_encoding_has_a_key(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("LUMICONTAINER_CACHE", str(tmp_path))
     image, code = tmp_path / "mine.sif", tmp_path / "setup.py"
     image.write_text("an image")
-    facts._remember(facts._place(image), b'{"python": "3.11", "libraries": [], "packages": {}}')
+    facts._remember(facts._place(image), json.dumps(ANSWER).encode())
 
     def key(text: bytes) -> str:
         code.write_bytes(text)

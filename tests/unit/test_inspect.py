@@ -56,7 +56,6 @@ def test_the_binds_of_an_image_are_those_of_its_record(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("record", "words"),
     [
-        (None, "the image has no record of lumicontainer"),
         ("{", "it is not JSON"),
         ("{}", "recipe is missing"),
         ("[" * 60_000, "it is nested too deep"),
@@ -70,6 +69,14 @@ def test_an_image_without_a_good_record_needs_nobody_knows_what(
     path = made(tmp_path, record)
     with pytest.raises(InputError, match=re.escape(words)):
         needs_of(path, open_catalog().platform(platform))
+
+
+def test_an_image_of_another_program_needs_what_the_platform_binds(tmp_path: Path) -> None:
+    lumi = open_catalog().platform("lumi-g")
+    needs = needs_of(made(tmp_path, None), lumi)
+    known = {each.path for each in needs.absent} | {each.target for each in needs.mounts}
+    assert known >= {each.path for each in lumi.binds}
+    assert "another program built the image" in [each.what for each in needs.problems]
 
 
 def require_unreadable(image: Path, words: str) -> None:

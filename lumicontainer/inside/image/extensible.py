@@ -32,12 +32,10 @@ _OF_VENVS = "import sys; sys.prefix in {not_in!r} or __import__('site').addsited
 _FOLDERS = "import json, site; print(json.dumps(site.getsitepackages()))"
 
 
-def line(packages: str) -> str:
-    """Return the line of the .pth file in the folder ``packages``."""
-    found = user_software
-    return _LINE.format(
-        mount=found.MOUNT, file=found.__file__, name=found.STARTED, packages=packages
-    )
+def line(packages: str, file: str = user_software.__file__) -> str:
+    """Return the line of the .pth file in the folder ``packages``; ``file`` is user_software.py."""
+    mount, name = user_software.MOUNT, user_software.STARTED
+    return _LINE.format(mount=mount, file=file, name=name, packages=packages)
 
 
 def line_of_venvs(prefix: str, base: str, packages: str) -> str:

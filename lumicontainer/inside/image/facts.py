@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import site
 import sys
+import sysconfig
 from typing import Any
 
 from ..elf.reader import UnreadableError, linked
+from . import extensible
 from .distributions import Package, packages
 from .names import plain_name
 
@@ -19,11 +22,15 @@ LIBRARIES = ("libtorch", "libc10", "libtriton")
 def facts() -> dict[str, Any]:
     """Return the version of Python, PyTorch's libraries, and each package by its plain name.
 
+    ``site`` is the folder of packages whose .pth files Python reads, as in ``sys.path`` and without
+    links; ``extensible`` says whether one there adds extensions.
     ``protected`` is the sha256 of a package's list of files with their hashes (RECORD), if other
     files of it would break what was compiled.
     """
-    found = packages()
+    found, folder = packages(), _folder_of_packages()
     return {
+        "site": {"folder": folder, "place": os.path.realpath(folder)},
+        "extensible": os.path.exists(os.path.join(folder, extensible.NAME)),
         "python": "{}.{}".format(*sys.version_info[:2]),
         "libraries": sorted(
             os.path.basename(path)
@@ -34,6 +41,11 @@ def facts() -> dict[str, Any]:
         ),
         "packages": {plain_name(each.name): _of(each) for each in found},
     }
+
+
+def _folder_of_packages() -> str:
+    folders = [sysconfig.get_path("purelib"), *site.getsitepackages()]
+    return next((each for each in folders if each in sys.path), folders[0])
 
 
 def _of(package: Package) -> dict[str, Any]:

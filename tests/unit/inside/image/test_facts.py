@@ -36,3 +36,18 @@ def test_pytorch_and_what_is_linked_with_it_are_protected_by_their_files(site: R
     }
     protected = {name: each["protected"] for name, each in found["packages"].items()}
     assert protected == {**digests, "alone": ""}
+
+
+def test_the_folder_of_packages_is_named_with_and_without_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, link = tmp_path / "packages", tmp_path / "link"
+    folder.mkdir()
+    link.symlink_to(folder)
+    monkeypatch.setattr("sysconfig.get_path", lambda _: "/nowhere")
+    monkeypatch.setattr("site.getsitepackages", lambda: ["/elsewhere", str(link)])
+    monkeypatch.setattr("sys.path", [str(link)])
+    assert facts()["site"] == {"folder": str(link), "place": str(folder)}
+    assert not facts()["extensible"]
+    (folder / "lumicontainer-extensions.pth").touch()
+    assert facts()["extensible"]
