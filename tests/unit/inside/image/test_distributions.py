@@ -67,9 +67,9 @@ def test_modules_are_what_a_program_would_import(found: dict[str, Package]) -> N
 
 
 ODD = {
-    "\"new\nline.py\",sha256=x,1\n": {"new\nline.py": 1},
+    '"new\nline.py",sha256=x,1\n': {"new\nline.py": 1},
     "line\u2028separator.py,sha256=x,2\n": {"line\u2028separator.py": 2},
-    "\"a \"\"quoted\"\" one\",sha256=x,3\n": {'a "quoted" one': 3},
+    '"a ""quoted"" one",sha256=x,3\n': {'a "quoted" one': 3},
     "none\n\n,\nfour,sha256=x,4,more\nnul\0,sha256=x,1\n": {},
     "large,sha256=x," + "9" * 5000 + "\nword,sha256=x,word\n": {"large": UNSAID, "word": UNSAID},
     "fine,sha256=x,5\n" + "x" * 200_000 + ",sha256=x,1\n": {"fine": 5},
