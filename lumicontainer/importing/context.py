@@ -4,12 +4,13 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
+from lumicontainer.importing.draft import bounded
 from lumicontainer.system.files.recipe_folder import read_text
 
 _IGNORE = ".dockerignore"
 _MOST = 6
 """How many folders above the file are looked at."""
-_WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+_FOLDERS = "(?:[^/]*+/)*?"
 
 
 def find_context(file: Path, sources: Sequence[str]) -> Path:
@@ -57,7 +58,8 @@ def ignoring(folder: Path, file: str) -> Callable[[str], bool]:
     """
     names = (f"{file}{_IGNORE}", _IGNORE)
     name = next((each for each in names if (folder / each).exists()), "")
-    rows = [*_patterns(read_text(folder, name))] if name else []
+    found = _patterns(read_text(folder, name)) if name else ()
+    rows = [*bounded(name, found, "pattern")]
     some_stay = any(keeps for _, keeps in rows)
 
     def is_ignored(path: str) -> bool:
@@ -84,5 +86,37 @@ def _patterns(text: str) -> Iterator[tuple[re.Pattern[str], bool]]:
 
 
 def _as_regex(form: str) -> str:
-    parts = re.split(r"(\*\*/?|\*|\?)", form)
-    return "".join(_WILD.get(part, re.escape(part)) for part in parts)
+    """Return the expression of a pattern.
+
+    A star that others follow keeps the shortest match, which is enough: no pattern makes the
+    search try all ways to share a path among its stars.
+    """
+    groups: list[list[str]] = [[]]
+    for part in form.split("/"):
+        if part == "**":
+            groups.append([])
+        else:
+            groups[-1].append(_segment(part))
+    first, *others = groups
+    if not others:
+        return "/".join(first)
+    *middle, last = others
+    inner = "".join(f"(?>{_FOLDERS}{_folders(each)})" for each in middle if each)
+    end = "/".join(last)
+    return f"{_folders(first)}{inner}{_FOLDERS + end if end else '.+'}"
+
+
+def _folders(segments: Sequence[str]) -> str:
+    return "".join(f"{each}/" for each in segments)
+
+
+def _segment(part: str) -> str:
+    """Return the expression of what stands between two slashes of a pattern."""
+    first, *others = (
+        "".join("[^/]" if letter == "?" else re.escape(letter) for letter in piece)
+        for piece in re.split(r"\*+", part)
+    )
+    if not others:
+        return first
+    *middle, last = others
+    return f"{first}{''.join(f'(?>[^/]*?{each})' for each in middle)}[^/]*{last}"

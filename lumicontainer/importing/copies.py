@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from lumicontainer.core.apptainer_syntax import hazard
+from lumicontainer.core.apptainer_syntax import fits_a_line, hazard
 from lumicontainer.core.model.files import LayerFile
 from lumicontainer.core.model.requirements import is_file_of
 from lumicontainer.errors import InputError, Problems
@@ -19,6 +19,8 @@ from lumicontainer.importing.lists.requirements import inner_name
 from lumicontainer.importing.shell.losses import Losses
 from lumicontainer.system.files.recipe_folder import (
     MAX_DEPTH,
+    MAX_FILES,
+    MAX_FOLDER_BYTES,
     NAME_INPUTS,
     Found,
     files_below,
@@ -28,6 +30,11 @@ from lumicontainer.system.units import count
 
 FOLDER = "files"
 """The folder of the layer that holds them."""
+_TOO_MANY = (
+    f"more than {MAX_FILES} files or {MAX_FOLDER_BYTES >> 20} MiB are copied; "
+    "bind your code and data instead"
+)
+_ODD_NAME = "its name is not plain text"
 
 
 class Copies:
@@ -58,7 +65,7 @@ class Copies:
         if wanted in (place, place / PurePosixPath(name).name):
             return name
         inner = f"{name}/{wanted.relative_to(place)}".lstrip("/")
-        return inner if (self.draft.folder / inner).is_file() else ""
+        return inner if self.draft.has_file(inner) else ""
 
     def _remember(self, target: str, name: str) -> None:
         self._places[PurePosixPath(target)] = (next(self._numbers), name)
@@ -85,6 +92,9 @@ class Copies:
         if why := hazard(f"{name}\n{target}"):
             self._refuse(line, _place(target, source), why)
             return
+        if not f"{name}{target}".isprintable():
+            self._refuse(line, _place(target, source), _ODD_NAME)
+            return
         if not any(letter in source for letter in "*?["):
             self._add_one(line, name, target, mode)
             return
@@ -101,15 +111,19 @@ class Copies:
             self._refuse(line, target, "no file has such a name")
 
     def _add_one(self, line: FileLine, name: str, target: str, mode: int) -> None:
-        path = self.draft.folder / name
-        # The folder of the imported file may be named by a link.
-        if path.is_dir() and not (name and path.is_symlink()):
+        if not fits_a_line(name):
+            self._refuse(line, _place(target, name), _ODD_NAME)
+            return
+        if self.draft.has_folder(name):
             self._add_folder(line, name, target.rstrip("/") or "/", mode)
         else:
             self._add_file(line, name, _place(target, name), mode)
 
     def _add_file(self, line: FileLine, name: str, target: str, mode: int) -> None:
         path = self.draft.folder / name
+        if self._is_full():
+            self._refuse(line, target, _TOO_MANY)
+            return
         try:
             content = read_bytes(self.draft.folder, name, large=NAME_INPUTS)
         except InputError as error:
@@ -117,6 +131,7 @@ class Copies:
             return
         self._remember(target, name)
         file = LayerFile(name, 0o755 if path.stat().st_mode & 0o100 else 0o644, content)
+        self._count([file])
         if is_file_of(file) or path.name in ("environment.yml", "environment.yaml"):
             line.note(NOT_NEEDED, "it is read for packages, not installed")
             self.losses.lose(target, "/")
@@ -124,20 +139,12 @@ class Copies:
             self._install(line, file, target, mode)
 
     def _add_folder(self, line: FileLine, name: str, target: str, mode: int) -> None:
-        draft, problems = self.draft, Problems()
+        draft = self.draft
         self._remember(target, name)
-        found: list[Found] = []
-        try:
-            is_ignored = ignoring(draft.folder, line.file)
-        except InputError as error:
-            problems.found += error.problems
-        else:
-            skip = partial(_is_skipped, is_ignored, name)
-            found = list(files_below(draft.folder, name, problems, skip))
-        if problems.found:
-            self._refuse(line, target, _reason(InputError(*problems.found)))
+        files, why = self._read_folder(line, name)
+        if why:
+            self._refuse(line, target, why)
             return
-        files = [LayerFile(f"{name}/{each.name}".lstrip("/"), *each[1:]) for each in found]
         self._lose_lists(target, name, files)
         files = [file for file in files if not is_file_of(file)]
         draft.files |= {f"{FOLDER}/{file.name}": file for file in files}
@@ -148,6 +155,33 @@ class Copies:
             changed = f"{shlex.join(['chmod', f'{mode:o}', *places])}\n" if mode else ""
             draft.script.append(f"mkdir -p {quoted}\ncp -r {inner} {quoted}\n{changed}")
         line.note(CARRIED, f"{count(len(files), 'file')}; bind your code instead to edit it")
+
+    def _read_folder(self, line: FileLine, name: str) -> tuple[list[LayerFile], str]:
+        """Return the files of a folder, and why they cannot be copied."""
+        problems, found = Problems(), list[Found]()
+        if self._is_full():
+            return [], _TOO_MANY
+        try:
+            is_ignored = ignoring(self.draft.folder, line.file)
+        except InputError as error:
+            problems.found += error.problems
+        else:
+            skip = partial(_is_skipped, is_ignored, name)
+            found = list(files_below(self.draft.folder, name, problems, skip))
+        files = [LayerFile(f"{name}/{each.name}".lstrip("/"), *each[1:]) for each in found]
+        self._count(files)
+        if problems.found:
+            return [], _reason(InputError(*problems.found))
+        odd = next((each.name for each in files if not fits_a_line(each.name)), "")
+        return files, f"the name of a file is not plain text: {odd!a}" if odd else ""
+
+    def _count(self, files: Sequence[LayerFile]) -> None:
+        self.draft.counts.files += len(files)
+        self.draft.counts.bytes += sum(len(each.content) for each in files)
+
+    def _is_full(self) -> bool:
+        counts = self.draft.counts
+        return counts.files >= MAX_FILES or counts.bytes >= MAX_FOLDER_BYTES
 
     def _lose_lists(self, target: str, name: str, files: Sequence[LayerFile]) -> None:
         for file in filter(is_file_of, files):

@@ -167,9 +167,10 @@ class _Reader(ShellReader):
                     self.copies.add(row, source, "".join(target) or f"/{source}")
 
     def _rows(self, each: Section) -> Iterator[FileLine]:
-        for number, text in enumerate(each.lines, each.line + 1):
-            if text.strip() and not text.strip().startswith("#"):
-                yield self.line(number, text.strip())
+        lines = enumerate(map(str.strip, each.lines), each.line + 1)
+        found = ((number, text) for number, text in lines if text and text[0] != "#")
+        for number, text in bounded(self.file, found, "line of a section"):
+            yield self.line(number, text)
 
     def _environment(self, line: FileLine, each: Section) -> None:
         del line

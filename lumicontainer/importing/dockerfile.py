@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from lumicontainer.core.apptainer_syntax import hazard
-from lumicontainer.core.yaml.validators import RESERVED
+from lumicontainer.core.yaml.validators import RESERVED, variable
 from lumicontainer.errors import InputError, Place, Problem
 from lumicontainer.importing.draft import (
     CARRIED,
@@ -23,7 +23,9 @@ from lumicontainer.importing.draft import (
     Draft,
     FileLine,
     bounded,
+    fault,
     imported_text,
+    too_large,
 )
 from lumicontainer.importing.environment import UNKNOWN_EXPANSION, add_path, add_variable
 from lumicontainer.importing.instructions import (
@@ -43,6 +45,8 @@ from lumicontainer.system.terminal.masking import has_password
 
 _COPY_OPTIONS = ("from", "chmod", "chown", "link", "checksum", "keep-git-dir")
 _COPIED_FROM = re.compile(r"from=([^\s,]+)")
+_MAX_DEPTH = 50
+"""Stages that copy from each other, one after the other."""
 _OPTION = re.compile(r"--([\w-]+)(?:=(\S+))?\s+")
 
 
@@ -126,9 +130,16 @@ def _why_not(name: str, options: Mapping[str, str], rest: str) -> str:
 
 class _Reader(ShellReader):
     def __init__(
-        self, draft: Draft, file: str, given: Mapping[str, str], stages: Sequence[_Stage]
+        self,
+        draft: Draft,
+        file: str,
+        given: Mapping[str, str],
+        stages: Sequence[_Stage],
+        depth: int = 0,
     ) -> None:
         super().__init__(draft, file)
+        self.depth = depth
+        """How many stages that copy from each other led to this reader."""
         self.given = given
         self.stages = stages
         self.named = {stage.name: stage for stage in stages if stage.name}
@@ -198,7 +209,7 @@ class _Reader(ShellReader):
             self.values[name] = known
             if line.decided("environment", name):
                 continue
-            wrong = "$" in known or has_password(known)
+            wrong = fault(variable, name) or "$" in known or has_password(known)
             if name in RESERVED or name.startswith(("LD_", "BASH_FUNC")) or wrong:
                 line.refuse("a parameter cannot have this name or value")
                 continue
@@ -323,16 +334,17 @@ class _Reader(ShellReader):
     def _losses_of(self, stage: _Stage) -> Losses:
         """Return what a stage lacks after all of its lines, which are not carried over."""
         if id(stage) not in self.stage_losses:
-            apart = Draft(self.draft.folder, self.draft.goal, self.draft.name, self.draft.roots)
-            apart.commands = self.draft.commands
-            reader = _Reader(apart, self.file, self.given, self.stages)
+            if self.depth == _MAX_DEPTH:
+                raise too_large(self.file, _MAX_DEPTH, "nested stage")
+            draft = self.draft
+            apart = Draft(draft.folder, draft.goal, draft.name, draft.roots, counts=draft.counts)
+            reader = _Reader(apart, self.file, self.given, self.stages, self.depth + 1)
             reader.stage_losses = self.stage_losses
             # A stage may copy from itself.
             self.stage_losses[id(stage)] = reader.losses
             for each in reader.used_by(stage):
                 for instruction in each.body:
                     reader.read_instruction(instruction)
-            self.draft.commands = apart.commands
         return self.stage_losses[id(stage)]
 
     def _copy_files(self, line: FileLine, name: str, rest: str, mode: int) -> None:

@@ -1,5 +1,6 @@
 """Collect what a recipe and its layer will hold, and what became of each line of the file."""
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -68,6 +69,17 @@ class Goal(NamedTuple):
 
 
 @dataclass
+class Counts:
+    """Count what was read for a draft so far."""
+
+    commands: int = 0
+    """The commands of its shell text."""
+    files: int = 0
+    bytes: int = 0
+    """The copied files, each as often as a line copies it."""
+
+
+@dataclass
 class Draft:
     """Hold the parts of a recipe and of its layer, as they are found."""
 
@@ -89,12 +101,24 @@ class Draft:
     """Sources whose commit or sha256 the user fills in."""
     read: dict[str, str] = field(default_factory=dict)
     """The files that lines named, each with why it could not be read."""
-    commands: int = 0
-    """The commands of its shell text so far."""
+    counts: Counts = field(default_factory=Counts)
 
     def is_layer(self) -> bool:
         """Return whether anything was found for a layer of its own."""
         return any((self.apt, self.python, self.environment, self.path, self.script))
+
+    def has_file(self, name: str) -> bool:
+        """Return whether the imported folder has a file; a name may be too long for one."""
+        with contextlib.suppress(OSError):
+            return (self.folder / name).is_file()
+        return False
+
+    def has_folder(self, name: str) -> bool:
+        """Return whether the imported folder has a folder; it may itself be named by a link."""
+        path = self.folder / name
+        with contextlib.suppress(OSError):
+            return path.is_dir() and not (name and path.is_symlink())
+        return False
 
     def missing(self) -> list[ImportedLine]:
         """Return the first line for each thing that the image does not have."""
@@ -207,8 +231,12 @@ def imported_text(draft: Draft, name: str) -> str:
     text = read_text(root, PurePosixPath(name).name) if root else read_text(draft.folder, name)
     text = text.removeprefix("\ufeff")
     for number, line in enumerate(text.split("\n"), 1):
+        place = str(Place(name, number))
+        if "\0" in line:
+            hint = "save the file as text in UTF-8"
+            raise InputError(Problem("expected text, got a NUL character", place, hint=hint))
         if len(line) > MAX_TEXT:
-            place, hint = str(Place(name, number)), "split it"
+            hint = "split it"
             what = f"cannot read a line of more than {MAX_TEXT >> 10} KiB"
             raise InputError(Problem(what, place, hint=hint))
     hide_passwords(name, [text])

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
+from lumicontainer.core.yaml.readers import text
 from lumicontainer.core.yaml.validators import absolute, constant
 from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, FileLine, fault
 from lumicontainer.importing.replacements import table
@@ -21,7 +22,7 @@ def add_variable(line: FileLine, name: str, value: str, losses: Losses | None = 
     line = line.part(f"{name}={value}")
     if line.decided("environment", name):
         return
-    if why := fault(constant, name):
+    if why := fault(constant, name) or fault(text, value):
         line.refuse(why)
         return
     if has_password(value):

@@ -99,8 +99,10 @@ def exec_form(text: str) -> list[str]:
     """Return the words of ``["a", "b"]``; nothing for other text."""
     with contextlib.suppress(ValueError, RecursionError):
         found = json.loads(text)
-        if isinstance(found, list):
-            return list(map(str, found))
+        words = list(map(str, found)) if isinstance(found, list) else []
+        # An escape may name half of a surrogate pair, which is no text.
+        "".join(words).encode()
+        return words
     return []
 
 

@@ -11,7 +11,10 @@ from lumicontainer.core.catalog import LAYERS, SCHEMAS
 from lumicontainer.core.model.files import LayerFile
 from lumicontainer.core.yaml.readers import needs_quotes
 from lumicontainer.core.yaml.validators import SCRIPT
+from lumicontainer.errors import InputError, Problem
 from lumicontainer.importing.draft import Draft
+from lumicontainer.system.files.recipe_folder import MAX_FILE_BYTES
+from lumicontainer.system.terminal import masking
 
 _SCHEMA = "# yaml-language-server: $schema={}{}/{}.json\n"
 _SCRIPT = """\
@@ -81,14 +84,30 @@ def files_of(
     copied = {f"{folder}/{name}": each for name, each in draft.files.items()}
     name = f"{draft.name}.yaml"
     # A folder without its recipe is one that was not finished.
-    return {**copied, **made, name: LayerFile(name, 0o644, text.encode())}
+    files = {**copied, **made, name: LayerFile(name, 0o644, text.encode())}
+    _refuse_large(file, files)
+    return files
+
+
+def _refuse_large(file: str, files: Mapping[str, LayerFile]) -> None:
+    """Raise ``InputError`` if a file is too large to be read as a part of a recipe."""
+    large = (name for name, each in files.items() if len(each.content) > MAX_FILE_BYTES)
+    if name := next(large, ""):
+        why = f"its {name} would have more than {MAX_FILE_BYTES >> 20} MiB"
+        raise InputError(Problem("cannot write a recipe", file, why, "import its parts"))
 
 
 def _missing(draft: Draft) -> str:
     """Return the key of a recipe that names what the image does not have; empty for nothing."""
     texts = (f"{each.missing} ({each.file}:{each.line})" for each in draft.missing())
-    rows = "".join(f"  - {json.dumps(each, ensure_ascii=False)}\n" for each in texts)
+    rows = "".join(f"  - {json.dumps(_shown(each), ensure_ascii=False)}\n" for each in texts)
     return f"{_MISSING}{rows}" if rows else ""
+
+
+def _shown(text: str) -> str:
+    """Return a text without secrets, and without characters that no line of a recipe can hold."""
+    parts = (each if each.isprintable() else ascii(each)[1:-1] for each in masking.masked(text))
+    return "".join(parts)
 
 
 def _layer(draft: Draft, summary: str) -> str:

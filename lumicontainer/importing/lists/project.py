@@ -3,13 +3,13 @@
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from packaging.markers import InvalidMarker, Marker, UndefinedComparison, UndefinedEnvironmentName
 
 from lumicontainer.core.model.requirements import marker_values
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.importing.draft import NOT_NEEDED, Draft, FileLine, imported_text
+from lumicontainer.importing.draft import NOT_NEEDED, Draft, FileLine, bounded, imported_text
 from lumicontainer.importing.lists.requirements import add_requirement
 from lumicontainer.system.files.recipe_folder import display
 
@@ -28,7 +28,7 @@ def read_project(draft: Draft, name: str) -> None:
     if "project" not in data or not isinstance(listed, list):
         hint = "list what it requires under [project] (PEP 621), or name a requirements.txt"
         raise InputError(Problem("expected a project with dependencies", name, hint=hint))
-    for each in listed:
+    for each in bounded(name, listed, "requirement"):
         line = _line(draft, name, text, str(each))
         add_requirement(line, str(each))
     _note_rest(FileLine(draft, name, 1), text, data)
@@ -41,7 +41,7 @@ def _note_rest(line: FileLine, text: str, data: Mapping[str, Any]) -> None:
         "dependency-groups": data.get("dependency-groups", {}),
     }
     for table, groups in tables.items():
-        for group in groups if isinstance(groups, dict) else ():
+        for group in bounded(line.file, groups if isinstance(groups, dict) else (), "group"):
             here = _line(line.draft, line.file, text, f"{group} =")._replace(
                 text=f"{table}.{group}"
             )
@@ -58,7 +58,8 @@ def _read(draft: Draft, name: str) -> tuple[str, Mapping[str, Any]]:
     text = imported_text(draft, name)
     try:
         return text, tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    # An integer of too many digits is a plain ValueError.
+    except (ValueError, RecursionError) as error:
         place = display(draft.folder / name)
         hint = "correct the line"
         raise InputError(Problem("this is not TOML", place, str(error), hint)) from error
@@ -70,29 +71,66 @@ def read_uv_lock(draft: Draft, name: str) -> None:
     Raises ``InputError`` if the file is no lock of uv.
     """
     text, data = _read(draft, name)
-    listed = data.get("package")
-    rows = [row for row in listed if _is_row(row)] if isinstance(listed, list) else []
-    if not rows:
+    packages = [*bounded(name, _packages(data.get("package")), "package")]
+    if not packages:
         hint = "uv export --no-hashes writes a requirements.txt"
         raise InputError(Problem("expected a lock of uv with packages", name, hint=hint))
-    for row in _needed(rows, draft.goal.python):
-        version = row.get("version", "")
-        at = text.find(f'name = "{row["name"]}"')
-        line = FileLine(
-            draft, name, text.count("\n", 0, max(at, 0)) + 1, f"{row['name']}=={version}"
-        )
-        source = row.get("source", {})
-        if any(kind in source for kind in _LOCAL):
-            line.part(row["name"]).note(NOT_NEEDED, "it is the project; bind your code")
-        elif "git" in source or "url" in source:
-            url = f"git+{_at_commit(source['git'])}" if "git" in source else source["url"]
-            add_requirement(line, f"{row['name']} @ {url}")
+    for each in _needed(packages, draft.goal.python):
+        pin = f"{each.name}=={each.version}" if each.version else each.name
+        line = _line(draft, name, text, f'name = "{each.name}"').part(pin)
+        if each.is_local():
+            line.part(each.name).note(NOT_NEEDED, "it is the project; bind your code")
+        elif "git" in each.source or "url" in each.source:
+            git = each.source.get("git")
+            url = each.source["url"] if git is None else f"git+{_at_commit(git)}"
+            add_requirement(line, f"{each.name} @ {url}")
         else:
             add_requirement(line, line.text)
 
 
-def _is_row(row: object) -> bool:
-    return isinstance(row, dict) and isinstance(row.get("name"), str)
+class _Package(NamedTuple):
+    """Hold a package of a lock, or what one requires."""
+
+    name: str
+    version: str
+    source: Mapping[str, str]
+    marker: str
+    markers: Sequence[str]
+    dependencies: Sequence["_Package"]
+
+    def asked(self) -> tuple[str, str, str]:
+        """Return what decides which packages a requirement means."""
+        return self.name, self.version, self.marker
+
+    def is_local(self) -> bool:
+        """Return whether it is one of the project's own folders."""
+        return any(kind in self.source for kind in _LOCAL)
+
+
+def _packages(listed: object) -> list[_Package]:
+    """Return the packages of a list; a value of another type than uv's is left out."""
+    rows = listed if isinstance(listed, list) else []
+    named = (row for row in rows if isinstance(row, dict) and isinstance(row.get("name"), str))
+    return [
+        _Package(
+            row["name"],
+            "".join(_texts([row.get("version")])),
+            {key: each for key, each in _table(row, "source").items() if isinstance(each, str)},
+            "".join(_texts([row.get("marker")])),
+            _texts(row.get("resolution-markers")),
+            _packages(row.get("dependencies")),
+        )
+        for row in named
+    ]
+
+
+def _texts(listed: object) -> list[str]:
+    return [each for each in listed if isinstance(each, str)] if isinstance(listed, list) else []
+
+
+def _table(row: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = row.get(key)
+    return found if isinstance(found, dict) else {}
 
 
 def _at_commit(url: str) -> str:
@@ -101,28 +139,26 @@ def _at_commit(url: str) -> str:
     return f"{path.partition('?')[0]}@{commit}" if commit else path
 
 
-def _needed(rows: Sequence[Mapping[str, Any]], python: str) -> Iterator[Mapping[str, Any]]:
+def _needed(packages: Sequence[_Package], python: str) -> Iterator[_Package]:
     """Yield the packages that the project needs here, in the order of the lock."""
-    named: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        named.setdefault(row["name"], []).append(row)
-    left = [row for row in rows if any(kind in row.get("source", {}) for kind in _LOCAL)] or [*rows]
+    named: dict[tuple[str, str], list[_Package]] = {}
+    for package in packages:
+        for version in {package.version, ""}:
+            named.setdefault((package.name, version), []).append(package)
+    left = [each for each in packages if each.is_local()] or [*packages]
     seen: set[int] = set()
+    asked: set[tuple[str, str, str]] = set()
     while left:
-        row = left.pop()
-        if id(row) in seen:
+        package = left.pop()
+        if id(package) in seen:
             continue
-        seen.add(id(row))
-        wanted = [each for each in row.get("dependencies", ()) if _is_row(each)]
-        for each in wanted:
-            if _applies(each.get("marker", ""), python):
-                left += [
-                    found
-                    for found in named.get(each["name"], ())
-                    if each.get("version", found.get("version")) == found.get("version")
-                    and _applies_any(found.get("resolution-markers", ()), python)
-                ]
-    yield from (row for row in rows if id(row) in seen)
+        seen.add(id(package))
+        for each in package.dependencies:
+            if each.asked() not in asked and _applies(each.marker, python):
+                rows = named.get((each.name, each.version), ())
+                left += [found for found in rows if _applies_any(found.markers, python)]
+            asked.add(each.asked())
+    yield from (each for each in packages if id(each) in seen)
 
 
 def _applies_any(markers: Sequence[str], python: str) -> bool:

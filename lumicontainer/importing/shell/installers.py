@@ -102,7 +102,7 @@ def _add_requirement(line: FileLine, word: str, places: Places) -> None:
 
 def _is_file(draft: Draft, word: str, places: Places) -> bool:
     names = filter(None, (places.name_of(word), requirements.inner_name(word)))
-    return any((draft.folder / name).is_file() for name in names)
+    return any(draft.has_file(name) for name in names)
 
 
 def _read_file(line: FileLine, path: str, places: Places) -> None:

@@ -130,8 +130,8 @@ class ShellReader:
         return kept
 
     def _count_command(self) -> None:
-        self.draft.commands += 1
-        if self.draft.commands > MAX_COMMANDS:
+        self.draft.counts.commands += 1
+        if self.draft.counts.commands > MAX_COMMANDS:
             raise too_large(self.file, MAX_COMMANDS, "command")
 
     def _read_part(self, part: _Part, shell: ShellCommand, scope: _Scope) -> list[str]:

@@ -19,6 +19,8 @@ from lumicontainer.system.os_errors import general_hint
 MAX_FILE_BYTES = 1 << 20
 MAX_DEPTH = 20
 MAX_FILES = 5000
+MAX_FOLDER_BYTES = 64 << 20
+"""All files of a folder are in memory at the same time."""
 NAME_INPUTS = "remove it; name large inputs under 'sources' of a layer"
 """The hint for a large file of a layer."""
 
@@ -82,9 +84,14 @@ def files_below(
     path = root / name
     try:
         with _opened(root, PurePosixPath(name).parts) as folder:
+            size = 0
             for number, found in enumerate(_walk(folder, path, problems, skip)):
+                size += len(found.content)
                 if number == MAX_FILES:
                     raise _error(path, f"a folder of more than {MAX_FILES} files")
+                if size > MAX_FOLDER_BYTES:
+                    what = f"a folder of more than {MAX_FOLDER_BYTES >> 20} MiB"
+                    raise _error(path, what, hint=NAME_INPUTS)
                 yield found
     except InputError as error:
         problems.found.extend(error.problems)
