@@ -6,8 +6,14 @@ import sys
 from collections.abc import Sequence
 
 from lumicontainer import __version__, errors
-from lumicontainer.commands.parser import VERBS, make_parser, misplaced_option, verb_module
-from lumicontainer.errors import HostError, InputError, LumicontainerError, Problem, did_you_mean
+from lumicontainer.commands.parser import (
+    VERBS,
+    make_parser,
+    misplaced_option,
+    unknown_verb,
+    verb_module,
+)
+from lumicontainer.errors import HostError, InputError, LumicontainerError, Problem
 from lumicontainer.system import interruption
 from lumicontainer.system.os_errors import refused
 from lumicontainer.system.terminal import masking, output
@@ -35,9 +41,11 @@ def _dispatch(words: Sequence[str]) -> int:
         hint = f"write options after the verb: lumicontainer VERB {option}"
         raise InputError(Problem(f"unknown option '{option}' before the verb", hint=hint))
     if verb and verb not in VERBS:
-        raise InputError(Problem(f"unknown command '{verb}'", hint=did_you_mean(verb, VERBS)))
+        raise unknown_verb(verb)
     # --help before a verb is the help of all verbs.
     every = not verb or {"-h", "--help"} & set(words[: words.index(verb)])
+    # Without a word, too.
+    words = words or ["--help"]
     try:
         arguments, rest = make_parser([] if every else [verb]).parse_known_args(words)
         if rest:
@@ -54,6 +62,8 @@ def _run(arguments: argparse.Namespace) -> int:
     _require_current_folder()
     if hasattr(arguments, "recipe"):
         verb_module("context").find_recipe(arguments)
+    if hasattr(arguments, "image"):
+        verb_module("context").find_images(arguments)
     return int(verb_module(arguments.verb).run(arguments))
 
 

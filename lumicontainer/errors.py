@@ -114,11 +114,27 @@ class SpaceError(LumicontainerError):
     code = NO_SPACE
 
 
-def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.8) -> str:
-    """Return the known word most similar to ``word``; empty if none is, or if it is known."""
-    choices = sorted(known)
-    near = get_close_matches(word, choices, n=1, cutoff=cutoff)
-    return near[0] if near and word not in choices else ""
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return the known word most similar to ``word``; empty if none is near, or if it is known.
+
+    Capitals make no difference. A part of one known word alone is near to it, and what begins
+    with a known word, too.
+    """
+    choices = {each.lower(): each for each in sorted(known)}
+    small = word.lower()
+    near = get_close_matches(small, choices, n=1, cutoff=_NEAR)
+    if not near:
+        same = [each for each in choices if len(each) == len(small)]
+        near = get_close_matches(small, same, n=1, cutoff=_NEAR_AND_AS_LONG)
+    if not near and len(small) >= _SHORTEST_PART:
+        near = [each for each in choices if small in each or small.startswith(f"{each}-")]
+    return choices[near[0]] if len(near) == 1 and word not in choices.values() else ""
+
+
+_NEAR = 0.75
+"""How similar two words are (``difflib``): one letter in four is another."""
+_NEAR_AND_AS_LONG = 0.66
+_SHORTEST_PART = 4
 
 
 class Problems:
@@ -151,6 +167,11 @@ class Problems:
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a hint with the known word most similar to ``word``, or with all known words."""
     choices = sorted(known)
-    if near := nearest(word, choices, cutoff=0.6):
-        return f"did you mean '{near}'?"
-    return f"known: {', '.join(choices)}" if choices else ""
+    listed = f"known: {', '.join(choices)}" if choices else ""
+    return near_hint(word, choices) or listed
+
+
+def near_hint(word: str, known: Iterable[str]) -> str:
+    """Return a hint with the known word most similar to ``word``; empty if none is near."""
+    near = nearest(word, known)
+    return f"did you mean '{near}'?" if near else ""

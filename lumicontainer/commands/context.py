@@ -1,14 +1,18 @@
 """What several verbs share: their options, the catalog, and the resolved recipe."""
 
 import argparse
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lumicontainer.core import habits
 from lumicontainer.core.catalog import Catalog, open_catalog
 from lumicontainer.core.model import Platform
 from lumicontainer.core.resolve.decisions import Resolved
+from lumicontainer.errors import InputError, Problem
 from lumicontainer.host import recipes
+from lumicontainer.host.recipes import SUFFIX
 from lumicontainer.jobs import slurm
 from lumicontainer.system.terminal.progress import FORMS
 
@@ -100,10 +104,43 @@ def find_recipe(arguments: argparse.Namespace) -> None:
     """Replace the file of a recipe in the arguments by the recipe's name and its folder."""
     given = getattr(arguments, "recipe", None)
     if isinstance(given, str):
+        _refuse_other_files(given)
         folder = getattr(arguments, "recipes", None)
         arguments.recipe, arguments.recipes = recipes.located(given, folder)
         if arguments.recipe != given and getattr(arguments, "kind", "") is None:
             arguments.kind = "recipe"
+
+
+def _refuse_other_files(word: str) -> None:
+    """Raise ``InputError`` if a word that stands for a recipe names a file of another program."""
+    # A recipe that has the wrong suffix gets another hint.
+    is_recipe = word.endswith(".yml") and Path(f"{word[:-4]}{SUFFIX}").is_file()
+    if not is_recipe and (hint := habits.habit_hint(habits.RECIPE, word)):
+        raise InputError(Problem(f"expected a recipe, got '{word}'", hint=hint))
+
+
+def find_images(arguments: argparse.Namespace) -> None:
+    """Raise ``InputError`` if a word that stands for the file of an image is another thing."""
+    given = getattr(arguments, "image", None)
+    for path in given if isinstance(given, list) else [given]:
+        if isinstance(path, Path) and not path.exists():
+            _refuse_other_words(path)
+
+
+def _refuse_other_words(path: Path) -> None:
+    word = _word(path)
+    what, why, hint = f"expected the file of an image, got '{word}'", "", ""
+    if Path(f"{path}.sif").is_file():
+        hint = f"did you mean '{path}.sif'?"
+    elif word in open_catalog().names("recipe"):
+        why, hint = f"'{word}' is a recipe", f"lumicontainer build {word} writes {word}.sif"
+    if hint := hint or habits.habit_hint(habits.IMAGE, word):
+        raise InputError(Problem(what, why=why, hint=hint))
+
+
+def _word(path: Path) -> str:
+    """Return a path as the user wrote it: a URL has two slashes, of which a path keeps one."""
+    return re.sub(r"^([a-z-]+):/(?=[^/])", r"\1://", str(path))
 
 
 def resolved_recipe(arguments: argparse.Namespace, *, locked: bool = False) -> Resolved:

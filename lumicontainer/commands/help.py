@@ -2,8 +2,8 @@
 
 import argparse
 
-from lumicontainer.commands.parser import VERBS, make_parser
-from lumicontainer.errors import OK, InputError, Problem, did_you_mean
+from lumicontainer.commands.parser import VERBS, make_parser, unknown_verb
+from lumicontainer.errors import OK
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,7 +15,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the help; argparse then exits."""
     words = arguments.verb_words
     if words and words[0] not in VERBS:
-        hint = did_you_mean(words[0], VERBS)
-        raise InputError(Problem(f"unknown command '{words[0]}'", hint=hint))
+        raise unknown_verb(words[0])
     make_parser(words[:1]).parse_args([*words, "--help"])
     return OK

@@ -2,46 +2,58 @@
 
 import argparse
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from types import ModuleType
 from typing import Any, NoReturn
 
 from lumicontainer import __version__
-from lumicontainer.errors import INPUT_WRONG, Problem, did_you_mean, nearest
+from lumicontainer.core import habits
+from lumicontainer.errors import INPUT_WRONG, InputError, Problem, near_hint, nearest
 from lumicontainer.system.terminal import output
 
-VERBS = {
-    "init": "write a recipe and a layer to start from",
-    "import": "write a recipe and a layer of a Dockerfile, a definition or requirements",
-    "list": "list recipes, profiles, layers and platforms",
-    "show": "print every value of a recipe and its origin, or one document",
-    "render": "print the definition or the Dockerfile of a recipe",
-    "check": "judge a recipe by the rules before it is built",
-    "lock": "pin everything that an image is made of",
-    "build": "build an image",
-    "verify": "run the checks of an image",
-    "reframe": "write a ReFrame test class that runs the checks of an image",
-    "inspect": "print the contents of an image",
-    "extend": "put more Python packages on an image, as one file beside it",
-    "run": "run a command in an image",
-    "shell": "open a shell in an image",
-    "job": "write a Slurm batch script that runs a command in an image",
-    "binds": "print what an image needs of this host, each with the reason",
-    "module": "write module files that start images",
-    "kernel": "register a Jupyter kernel that runs in an image",
-    "cache": "list, verify, prune, explain and publish the cached layers",
-    "debug": "open a shell in the state of a failed build",
-    "doctor": "report what this host can do, and what is missing",
-    "help": "print the help of a verb",
-    "completion": "print the completion script of a shell",
+GROUPS: Mapping[str, Mapping[str, str]] = {
+    "Start with a recipe": {
+        "init": "write a recipe and a layer to start from",
+        "import": "write a recipe of a Dockerfile, a definition or requirements",
+        "list": "list recipes, profiles, layers and platforms",
+        "show": "print every value of a recipe and its origin, or a document",
+        "check": "judge a recipe by the rules before it is built",
+        "render": "print the definition or the Dockerfile of a recipe",
+    },
+    "Pin its inputs": {
+        "lock": "pin everything that an image is made of",
+    },
+    "Build the image and use it": {
+        "build": "build an image",
+        "inspect": "print the contents of an image",
+        "verify": "run the checks of an image",
+        "run": "run a command in an image",
+        "extend": "put more Python packages on an image, as one file next to it",
+        "shell": "open a shell in an image",
+        "job": "write a Slurm batch script that runs a command in an image",
+        "binds": "print what an image needs of this host, each with the reason",
+        "module": "write module files that start images",
+        "reframe": "write a ReFrame test class that runs the checks of an image",
+        "kernel": "register a Jupyter kernel that runs in an image",
+    },
+    "Look after the host": {
+        "doctor": "report what this host can do, and what is missing",
+        "cache": "list, verify, prune, explain and publish the cached layers",
+        "debug": "open a shell in the state of a failed build",
+        "completion": "print the completion script of a shell",
+        "help": "print the help of a verb",
+    },
 }
+"""The verbs with their summaries, in the groups of the README."""
+VERBS = {verb: summary for verbs in GROUPS.values() for verb, summary in verbs.items()}
 """Each verb is the module of its name in ``lumicontainer.commands``."""
 
-EPILOG = """\
-exit codes: 0 ok, 1 what was examined failed, 2 invalid input, 3 the host cannot do it,
-4 the lock is missing or stale, 5 a build step failed, 6 a download failed, 7 a job failed,
-8 no space, 70 a bug in lumicontainer, 130 interrupted
+_ABOUT = "Build, verify and run training containers for LUMI from one recipe."
+_EXIT_CODES = """\
+exit codes: 0 ok, 1 what was examined failed, 2 invalid input, 3 the host cannot
+do it, 4 the lock is missing or stale, 5 a build step failed, 6 a download
+failed, 7 a job failed, 8 no space, 70 a bug in lumicontainer, 130 interrupted
 """
 
 
@@ -63,12 +75,28 @@ class _Parser(argparse.ArgumentParser):
     ) -> tuple[Any, list[str]]:
         """Parse arguments; exit with a hint if one is nearly an option of this parser."""
         found, rest = super().parse_known_args(args, namespace)
-        for word in (each.partition("=")[0] for each in rest if each.startswith("--")):
-            hint = did_you_mean(word, self._option_string_actions)
-            if hint.startswith("did"):
-                output.report(Problem(f"unknown option '{word}'", hint=hint))
-                raise SystemExit(INPUT_WRONG)
-        return found, self._left(found, rest)
+        rest = self._left(found, rest)
+        if problem := next(self._strange(found, rest, args or ()), None):
+            output.report(problem)
+            raise SystemExit(INPUT_WRONG)
+        return found, rest
+
+    def _strange(
+        self, found: argparse.Namespace, rest: Sequence[str], words: Sequence[str]
+    ) -> Iterator[Problem]:
+        """Yield problems of words that this parser does not know, and has a hint for."""
+        verb = self.prog.split()[1] if " " in self.prog else ""
+        for word in rest if "recipe" in found else ():
+            if hint := habits.habit_hint(habits.RECIPE, word):
+                yield Problem(f"unexpected argument '{word}'", hint=hint)
+        for word in filter(_is_option, rest):
+            option, _, value = word.partition("=")
+            following = [*words, ""][words.index(word) + 1] if word in words else ""
+            hint = habits.habit_hint(verb, option, value or following)
+            if not hint and word.startswith("--"):
+                hint = near_hint(option, self._option_string_actions)
+            if hint:
+                yield Problem(f"unknown option '{option}'", hint=hint)
 
     def _left(self, found: argparse.Namespace, rest: list[str]) -> list[str]:
         """Append words after an option to the last positional, as argparse does not."""
@@ -91,23 +119,44 @@ def verb_module(verb: str) -> ModuleType:
     return importlib.import_module(f"lumicontainer.commands.{verb}")
 
 
+def unknown_verb(word: str) -> InputError:
+    """Return the error for a word that is no verb."""
+    hint = habits.habit_hint(habits.VERB, word) or near_hint(word, VERBS) or "lumicontainer --help"
+    return InputError(Problem(f"unknown command '{word}'", hint=hint))
+
+
 def make_parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
     """Return the parser of ``verbs`` with their options, or of all verbs without their options."""
     parser = _Parser(
         prog="lumicontainer",
-        description="Build, verify and run training containers for LUMI from one recipe.",
-        epilog=EPILOG,
+        usage=None if verbs else "lumicontainer [-h] [-q | -v] [-V] VERB ...",
+        description=f"{_ABOUT}\n\n{_grouped()}".rstrip(),
+        epilog=_EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     version = f"lumicontainer {__version__}"
-    parser.add_argument("-V", "--version", action="version", version=version)
-    subparsers = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    parser.add_argument(
+        "-V", "--version", action="version", version=version, help="print the version and exit"
+    )
+    listed: Any = {} if verbs else {"help": argparse.SUPPRESS}
+    subparsers = parser.add_subparsers(dest="verb", metavar="VERB", required=True, **listed)
     for verb in verbs or VERBS:
         sub = add_verb(subparsers, verb, VERBS[verb])
         if verb in verbs:
             verb_module(verb).add_arguments(sub)
     return parser
+
+
+def _grouped() -> str:
+    """Return the verbs in their groups, for a terminal of 80 columns."""
+    width = max(map(len, VERBS))
+    lines = []
+    for title, verbs in GROUPS.items():
+        lines.append(f"{title}:")
+        lines += [f"  {verb:<{width}}  {summary}" for verb, summary in verbs.items()]
+        lines.append("")
+    return "\n".join(lines)
 
 
 def misplaced_option(words: Sequence[str]) -> str:

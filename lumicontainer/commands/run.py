@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from lumicontainer import api
 from lumicontainer.commands import context
+from lumicontainer.core import habits
 from lumicontainer.errors import OK, InputError, Problem
 from lumicontainer.system import process
 from lumicontainer.system.terminal.output import report
@@ -33,8 +34,11 @@ def command_of(arguments: argparse.Namespace) -> list[str]:
         hint = f"write lumicontainer {verb} IMAGE -- COMMAND"
         raise InputError(Problem("expected a command to run", hint=hint))
     if command[0].startswith("-"):
-        hint = f"write options before IMAGE: lumicontainer {verb} --platform NAME IMAGE -- COMMAND"
-        raise InputError(Problem(f"expected a command, got option '{command[0]}'", hint=hint))
+        option, _, value = command[0].partition("=")
+        habit = habits.habit_hint(verb, option, value or "".join(command[1:2]))
+        usage = f"lumicontainer {verb} --platform NAME IMAGE -- COMMAND"
+        what = f"expected a command, got option '{command[0]}'"
+        raise InputError(Problem(what, hint=habit or f"write options before IMAGE: {usage}"))
     return command
 
 

@@ -80,10 +80,11 @@ def _kind(catalog: Catalog, arguments: argparse.Namespace) -> str:
     if not found:
         file = nearby(name)
         known = {each for kind in kinds for each in names[kind]}
-        hint = f"name its file: {file}" if file else did_you_mean(name, known)
+        why, hint = catalog.other_kind(kinds[0], name) if arguments.kind else ("", "")
+        hint = f"name its file: {file}" if file else hint or did_you_mean(name, known)
         *others, last = kinds
         what = f"{', '.join(others)} or {last}" if others else last
-        raise InputError(Problem(f"{what} '{name}' not found", hint=hint))
+        raise InputError(Problem(f"{what} '{name}' not found", why=why, hint=hint))
     for kind in found[1:]:
         say(f"note: there is a {kind} '{name}' too: lumicontainer show {name} --kind {kind}")
     return found[0]

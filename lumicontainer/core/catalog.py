@@ -15,7 +15,7 @@ from lumicontainer.core.resolve.decisions import Materials
 from lumicontainer.core.rules.rules import Rule, Vocabulary, read_rules
 from lumicontainer.core.schema import check, loading
 from lumicontainer.core.schema import platform as platforms
-from lumicontainer.errors import InputError, Place, Problem, Problems, did_you_mean
+from lumicontainer.errors import InputError, Place, Problem, Problems, did_you_mean, near_hint
 from lumicontainer.system.files.recipe_folder import display, files_below, link, read_text
 
 RULES = "rules"
@@ -28,6 +28,18 @@ _FOLDERS = {"recipe": "", "profile": "profiles/", "layer": f"{LAYERS}/", "lock":
 SCHEMAS = "schemas"
 """The folder beside recipes that holds JSON Schemas; documents name them for editors."""
 T = TypeVar("T")
+
+
+_OTHER_KINDS = {
+    "recipe": "name it where a recipe is expected: lumicontainer build {}",
+    "profile": "name it by --profile {}",
+    "platform": "name it by --platform {}",
+    "layer": "name it under 'layers' of a recipe: lumicontainer init writes one to start from",
+}
+"""By kind: how a document of this kind is named."""
+
+
+_NO_LAYER = "lumicontainer list names the layers; packages of Python go under 'packages' of one"
 
 
 class File(NamedTuple):
@@ -92,7 +104,9 @@ class Catalog:
         uses, known = (base, *wanted.layers), self.names("layer")
         for use in (*uses, *(chosen.values if chosen else ())):
             if use.layer not in known:
-                problems.unknown("layer", use.layer, use.place, known)
+                why, hint = self.other_kind("layer", use.layer)
+                hint = hint or near_hint(use.layer, known) or _NO_LAYER
+                problems.add(f"layer '{use.layer}' not found", use.place, why=why, hint=hint)
         layers = self._used_layers([use for use in uses if use.layer in known], problems)
         self._check_variants(uses, layers, where, problems)
         checks = self.checks(problems)
@@ -189,8 +203,9 @@ class Catalog:
         file = self._lookup(kind, f"{name}.yaml") if hidden or name in known else None
         if file is None:
             where = ", ".join(display(each.path()) for each in self._folders(kind))
-            hint = did_you_mean(name, known)
-            raise InputError(Problem(f"{kind} '{name}' not found", where, hint=hint))
+            why, hint = self.other_kind(kind, name)
+            hint = hint or did_you_mean(name, known)
+            raise InputError(Problem(f"{kind} '{name}' not found", where, why, hint))
         if not re.fullmatch(STEM, name):
             why = "the name is used in paths and shell commands"
             hint = (
@@ -200,6 +215,13 @@ class Catalog:
             where = display(file.path())
             raise InputError(Problem(f"invalid name {name!r} of a {kind}", where, why, hint))
         return file
+
+    def other_kind(self, kind: str, name: str) -> tuple[str, str]:
+        """Return why a name is not of a kind, and a hint, if it is the name of another kind."""
+        for other, hint in _OTHER_KINDS.items():
+            if other != kind and name in self.names(other):
+                return f"'{name}' is a {other}", hint.format(name)
+        return "", ""
 
     def detected(self, problems: Problems) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield the name of each platform, and the paths by which a host is known to be one.

@@ -4,6 +4,7 @@ import pytest
 
 from lumicontainer.commands.parser import VERBS
 
+from ..conftest import ROOT
 from .conftest import Run, refused
 
 
@@ -21,10 +22,17 @@ def test_help_prints_what_the_option_prints(lumicontainer: Run, words: tuple[str
     assert printed.stdout == lumicontainer(*words, "--help").stdout
 
 
-def test_the_help_names_every_verb_also_before_one(lumicontainer: Run) -> None:
-    for words in ((), ("render",)):
-        every = lumicontainer("--help", *words).stdout
-        assert all(f"\n    {verb}" in every for verb in VERBS)
+def test_the_help_names_every_verb_also_before_one_and_without_any_word(lumicontainer: Run) -> None:
+    for words in (("--help",), ("--help", "render"), ()):
+        done = lumicontainer(*words)
+        assert done.returncode == 0
+        assert [verb for verb in VERBS if f"\n  {verb} " not in done.stdout] == []
+        assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_the_help_has_the_verbs_in_the_order_of_the_readme() -> None:
+    text = (ROOT / "README.md").read_text().partition("## Commands")[2]
+    assert sorted(VERBS, key=lambda verb: text.index(f"lumicontainer {verb}")) == list(VERBS)
 
 
 @pytest.mark.parametrize("verb", VERBS)

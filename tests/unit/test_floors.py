@@ -16,7 +16,7 @@ FLOORS = (
     "packages",
     *("core.reference", "core.lock", "core.render", "core.plan", "core.catalog", "core.resolve"),
     *("core.rules", "core.schema", "core.shell", "core.shipped", "core.model", "core.yaml"),
-    *("core.apptainer_syntax", "system", "constants", "errors", "inside"),
+    *("core.apptainer_syntax", "core.habits", "system", "constants", "errors", "inside"),
 )
 READ_FILES = {"core.catalog", "core.shipped"}
 IMPURE = {"asyncio", "os", "random", "shutil", "socket", "subprocess", "tempfile", "time", "urllib"}

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
+from lumicontainer.core.habits import NAME, habit_hint
 from lumicontainer.core.yaml import readers, validators
 from lumicontainer.core.yaml.nodes import Mapping as MappingNode
 from lumicontainer.core.yaml.nodes import Node, Scalar
@@ -39,6 +40,10 @@ def _layer_use(node: Node, problems: Problems) -> LayerUse | None:
     if len(node.entries) != 1:
         what = "a layer with parameters is written 'name: {parameter: value}'"
         problems.add(what, node.place, hint="begin each layer on a line of its own with '- '")
+        return None
+    name, value = node.entries[0]
+    if isinstance(value, Scalar) and (hint := habit_hint(NAME, f"{name.text}=={value.text}")):
+        problems.add(f"expected parameters of '{name.text}'", value.place, hint=hint)
         return None
     return next(iter(_layer_uses(node, problems) or ()), None)
 

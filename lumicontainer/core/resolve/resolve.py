@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from lumicontainer.core.habits import PARAMETER, habit_hint
 from lumicontainer.core.model import Bootstrap, Layer, LayerUse, Variant
 from lumicontainer.core.model.layer import LOCALIMAGE, Parameter, parameter_value
 from lumicontainer.core.model.requirements import check_index, check_version
@@ -15,7 +16,7 @@ from lumicontainer.core.resolve.facts import facts_of
 from lumicontainer.core.rules.rules import judge, of_drivers
 from lumicontainer.core.yaml.nodes import Node, Scalar
 from lumicontainer.core.yaml.validators import COMPILE, FINISH, NAME, SCRIPT
-from lumicontainer.errors import Place, Problems, did_you_mean
+from lumicontainer.errors import Place, Problems, did_you_mean, near_hint
 from lumicontainer.system.terminal import masking
 
 
@@ -27,6 +28,10 @@ class _Context(NamedTuple):
     @property
     def accelerator(self) -> str:
         return self.materials.platform.accelerator
+
+
+_MANY = 8
+"""Parameters of a layer; a message names no more."""
 
 
 def resolve(materials: Materials, options: Sequence[str] = ()) -> Resolved:
@@ -185,7 +190,11 @@ def _settings(
             if name not in known:
                 what = f"layer '{layer.name}' has no parameter '{name}'"
                 why = f"it has {', '.join(sorted(known)) or 'none'}"
-                hint = did_you_mean(name, known) if known else f"remove '{name}'"
+                if len(known) > _MANY:
+                    why = f"lumicontainer show {layer.name} --kind layer prints its parameters"
+                habit = habit_hint(PARAMETER, f"{layer.name}.{name}")
+                hint = habit or near_hint(name, known) or "correct the name"
+                hint = hint if known else f"remove '{name}'"
                 context.problems.add(what, node.place, why=why, hint=hint)
                 continue
             value = parameter_value(known[name], node, context.problems)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
+from lumicontainer.core.habits import habit_hint
 from lumicontainer.core.yaml.nodes import Mapping as MappingNode
 from lumicontainer.core.yaml.nodes import Node, Scalar
 from lumicontainer.core.yaml.nodes import Sequence as SequenceNode
@@ -162,12 +163,16 @@ number = _word(
 )
 
 
-def matching(pattern: str, wanted: str) -> Reader[Text]:
-    """Return a reader of text that must match ``pattern`` from end to end."""
+def matching(pattern: str, wanted: str, place: str = "") -> Reader[Text]:
+    """Return a reader of text that must match ``pattern`` from end to end.
+
+    ``place`` is that of ``habits``, for the hint.
+    """
 
     def fault(value: str) -> Fault | None:
         good = re.fullmatch(pattern, value)
-        return None if good else Fault(f"expected {wanted}, got '{value}'")
+        wrong = Fault(f"expected {wanted}, got '{value}'", hint=habit_hint(place, value))
+        return None if good else wrong
 
     return checked(text, fault, pattern=f"^(?:{pattern})$")
 

@@ -12,11 +12,12 @@ from itertools import pairwise
 from types import UnionType
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
+from lumicontainer.core.habits import habit_hint
 from lumicontainer.core.yaml import readers
 from lumicontainer.core.yaml.nodes import Mapping as MappingNode
 from lumicontainer.core.yaml.nodes import Node
 from lumicontainer.core.yaml.readers import Reader, Schema, node_kind, schema_of, with_schema
-from lumicontainer.errors import Problems, did_you_mean
+from lumicontainer.errors import Problems, near_hint
 
 R = TypeVar("R")
 
@@ -57,7 +58,8 @@ def table_of(what: str, made: Any) -> Reader[dict[str, Any]]:
             if key := keys.get(name.text):
                 values[name.text] = key.reader(value, problems)
             else:
-                hint = did_you_mean(name.text, keys)
+                near = near_hint(name.text, keys)
+                hint = near or habit_hint(f"key of a {what}", name.text)
                 problems.add(f"{what} has no key '{name.text}'", name.place, why=known, hint=hint)
         for missing in required:
             if missing not in values:

@@ -4,6 +4,7 @@ from functools import partial
 from typing import Annotated, TypeAlias
 
 from lumicontainer.constants import OPEN_PATH, STEM
+from lumicontainer.core import habits
 from lumicontainer.core.apptainer_syntax import hazard
 from lumicontainer.core.yaml import readers
 from lumicontainer.core.yaml.nodes import Node
@@ -21,7 +22,7 @@ NAME = r"[a-z0-9][a-z0-9.+-]*"
 WHOLE_COMMIT = 40
 """Digits of a commit's hash; fewer name one commit today and may name two tomorrow."""
 
-name = readers.matching(NAME, "a name of small letters, digits, '-', '.', '+'")
+name = readers.matching(NAME, "a name of small letters, digits, '-', '.', '+'", habits.NAME)
 stem = readers.matching(STEM, "a name of letters, digits, '_', '-', '.', '+'")
 variable = readers.matching(r"[A-Za-z_][A-Za-z0-9_]*", "the name of a shell variable")
 version = readers.matching(r"[A-Za-z0-9][A-Za-z0-9.+_-]*", 'a version such as "2.1.0"')

@@ -10,6 +10,7 @@ from ..environment import is_number
 from ..errors import misused
 from ..launch.program import interpreter
 from ..rank.context import AUTO, LAUNCHERS, PROFILERS, VISIBILITIES, Options
+from .habits import option_hint
 
 _USAGE = """\
 lumi-entry [OPTION]... SCRIPT.py [ARGUMENT]...
@@ -103,8 +104,12 @@ def parse(words: Sequence[str]) -> Arguments:
     given, unknown = parser.parse_known_args(options)
     if unknown:
         names = [name for name in parser.format_help().split() if name.startswith("--")]
-        near = difflib.get_close_matches(unknown[0], names, 1)
-        raise misused(f"unknown option '{unknown[0]}'", f"did you mean {near[0]}?" if near else "")
+        name, _, value = unknown[0].partition("=")
+        near = difflib.get_close_matches(name, names, 1, cutoff=0.75)
+        rest = [*options, *program]
+        following = "".join(rest[rest.index(unknown[0]) + 1 :][:1])
+        hint = f"did you mean {near[0]}?" if near else ""
+        raise misused(f"unknown option '{name}'", option_hint(name, value or following) or hint)
     values = vars(given)
     wants_help, wants_version = values.pop("help"), values.pop("version")
     if wants_help or wants_version:

@@ -15,6 +15,7 @@ from ..rank.context import DIRECT, Context
 from . import logs, preflight, profiler
 from .arguments import Arguments, parse
 from .decide import Decision, decide, without_own, without_ranks
+from .habits import program_hint
 
 
 def main(words: Sequence[str]) -> int:
@@ -69,7 +70,7 @@ def _run(words: Sequence[str], env: dict[str, str]) -> int:
 
 def _start(given: Arguments, decision: Decision, words: Sequence[str]) -> None:
     if given.script:
-        check_readable(given.script)
+        check_readable(given.script, program_hint(given.program, decision.context.env))
     context = decision.context
     open_files.raise_limit()
     env = {**context.env, **decision.changes()}

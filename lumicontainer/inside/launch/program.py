@@ -68,8 +68,8 @@ def find(name: str, env: Mapping[str, str]) -> str:
     return shutil.which(name, path=":".join(folders)) or ""
 
 
-def check_readable(script: str) -> None:
-    """Raise LaunchError if the script cannot be read."""
+def check_readable(script: str, other: str = "") -> None:
+    """Raise LaunchError if the script cannot be read; ``other`` is the hint if there is none."""
     if os.access(script, os.R_OK):
         return
     if os.path.exists(script):
@@ -77,6 +77,7 @@ def check_readable(script: str) -> None:
     else:
         what, why = "script not found:", "there is no file of this name in the container"
         hint = "use its path in the container, and bind its folder; a command follows '--'"
+        hint = other or hint
     local = _may_be_local(script)
     raise LaunchError(f"{what} '{script}'", where=here(), why=why, hint=hint, local=local)
 

@@ -281,6 +281,34 @@ def test_a_wrong_command_line_is_refused(entry: Entry, words: list[str], what: s
     assert "hint: " in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("python3 x.py --lr 1", "lumi-entry x.py --lr 1"),
+        ("python3 -u x.py", "lumi-entry -- python3 -u x.py"),
+        ("python -m app", "lumi-entry -m app"),
+        ("torchrun --nproc-per-node=4 x.py", "lumi-entry --launcher torchrun --nproc 4 x.py"),
+        (
+            "accelerate launch --num_processes 2 x.py --lr 1",
+            "lumi-entry --launcher accelerate --nproc 2 x.py --lr 1",
+        ),
+        ("mpirun -n 2 x.py", "write lumi-entry behind it: mpirun … lumi-entry x.py"),
+        ("sh -c true", "lumi-entry -- sh -c true"),
+        ("no-such-program", "use its path in the container"),
+        ("--nproc-per-node 2 x.py", "write --launcher torchrun --nproc 2"),
+        ("--nproc_per_node=2 x.py", "write --launcher torchrun --nproc 2"),
+        ("--nnodes 2 x.py", "leave it out: srun -N starts the nodes"),
+        ("--master-port 1 x.py", "leave it out: lumi-entry sets it"),
+        ("--mixed_precision bf16 x.py", "write --launcher-args '--mixed_precision bf16'"),
+        ("--lancher torchrun x.py", "did you mean --launcher?"),
+    ],
+)
+def test_a_habit_of_other_launchers_gets_its_hint(entry: Entry, words: str, hint: str) -> None:
+    done = entry(*words.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"\n   hint: {hint}" in done.stderr
+
+
 def test_print_env_shows_every_variable_and_starts_nothing(entry: Entry, tmp_path: Path) -> None:
     name = script(tmp_path, "open('started', 'w')")
     done = entry("--print-env", name, env={**seen.srun(3), "MASTER_PORT": "1234"})
