@@ -182,6 +182,8 @@ def _layer_lines(resolved: Resolved, layer: ResolvedLayer, lock: Lock | None) ->
     for name, value in layer.content.environment.items():
         yield f"environment {name}={line(value)}"
     yield from (f"path {folder}" for folder in layer.content.path)
+    for name, folders in layer.content.prepend.items():
+        yield f"prepend {name}={':'.join(folders)}"
     sources = [source.input() for source in layer.content.sources]
     yield from (f"source {each.label}" for each in sources if each.pinned)
     yield from _folded("not pinned", unpinned(resolved, layer))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer.constants import DEFAULTS, search_path
+from lumicontainer.core.plan.variables import fold
 from lumicontainer.core.render.jinja import fill
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.extending.facts import image_id
@@ -94,6 +95,6 @@ def _environment(layers: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Return what the image's own start would set, which the engine does not run."""
     found, path = dict(DEFAULTS), list[str]()
     for layer in layers:
-        found |= layer.get("environment", {})
+        found = fold(found, layer.get("environment", {}), layer.get("prepend", {}))
         path = [*layer.get("path", ()), *path]
     return {**found, "PATH": search_path(path)}

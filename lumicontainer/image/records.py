@@ -86,6 +86,7 @@ _LAYER = {
     "environment?": Table(VARIABLE, VALUE),
     "provides?": Table(NAME, _VERSION),
     "path?": [ABSOLUTE],
+    "prepend?": Table(VARIABLE, [ABSOLUTE]),
     "packages?": Table(WORD, [LINE]),
 }
 RESOLVED: Schema = {

@@ -19,11 +19,18 @@ SYSTEM = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin",
 
 def variables(layers):
     """Yield in words the variables of the layers that are not set, or to another value."""
-    promised = {}
+    promised, lists = {}, set()
     for layer, row in layers.items():
         promised.update({name: (value, layer) for name, value in row["environment"].items()})
+        lists.difference_update(row["environment"])
+        for name, folders in row.get("prepend", {}).items():
+            behind = [promised[name][0]] if name in promised else []
+            promised[name] = ":".join([*folders, *behind]), layer
+            lists.add(name)
     for name, (value, layer) in promised.items():
         seen = os.environ.get(name)
+        if name in lists and seen and seen.startswith(f"{value}:"):
+            continue
         if name == "LD_LIBRARY_PATH" and seen:
             seen = seen.removesuffix(f":{ENGINE}")
         if seen is None:

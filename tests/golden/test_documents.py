@@ -32,7 +32,8 @@ FILES = {
         "  loud: {type: boolean, default: true}\n"
         "packages: {apt: [sl], python: [six==1.17.0]}\n"
         "sources: [{sdist: greet, sha256: '" + "0" * 64 + "'}]\n"
-        "environment: {GREETING_STYLE: plain $HOME, LANG: C.UTF-8}\npath: [/opt/greet/bin]\n"
+        "environment: {GREETING_STYLE: plain $(id), LANG: C.UTF-8}\npath: [/opt/greet/bin]\n"
+        "prepend: {PYTHONPATH: [/opt/greet/python]}\n"
     ),
     "layers/greet/change.patch": "--- a\n+++ b\n%not text for a definition\n",
 }

@@ -19,14 +19,16 @@ from ..conftest import HELLO, STRANGE
 BASE = Bootstrap("docker", image="debian:bookworm")
 
 
-def subject(environment: Mapping[str, str]) -> ImageDescription:
-    return ImageDescription("x", "x", "x", "", BASE, environment, ())
+def subject(environment: Mapping[str, str], *lists: str) -> ImageDescription:
+    return ImageDescription("x", "x", "x", "", BASE, environment, (), lists)
 
 
-def seen(environment: Mapping[str, str], *, shell: str = "sh", before: str = "") -> dict[str, str]:
+def seen(
+    environment: Mapping[str, str], *lists: str, shell: str = "sh", before: str = ""
+) -> dict[str, str]:
     """Return the variables that a shell has after the lines that set them."""
     # As the engine does, which leaves nothing exported that it did not find.
-    script = f"{before}\n{subject(environment).fill('environment.sh.j2')}\nenv -0"
+    script = f"{before}\n{subject(environment, *lists).fill('environment.sh.j2')}\nenv -0"
     done = subprocess.run([shell, "-c", script], capture_output=True, check=True, env={})
     rows = (row.partition(b"=") for row in done.stdout.split(b"\0"))
     return {name.decode(): value.decode() for name, _, value in rows}
@@ -63,6 +65,34 @@ def test_what_the_user_exported_stays() -> None:
 def test_what_only_the_image_has_wins_over_what_the_user_exported(name: str) -> None:
     before = f"export __exported_env__='{name}=the-hosts'"
     assert seen({name: "the-images"}, before=before)[name] == "the-images"
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ("", "/a:/b"),
+        ("LIBRARIES=/base", "/a:/b:/base"),
+        ("__exported_env__='X=1\nLIBRARIES=/my own:/v\nY=2'; LIBRARIES=/base", "/a:/b:/my own:/v"),
+        ("__exported_env__='LIBRARIES='; LIBRARIES=/base", "/a:/b"),
+        ("__exported_env__='OTHER_LIBRARIES=/x'", "/a:/b"),
+    ],
+)
+def test_prepended_folders_stand_before_those_of_the_user_or_else_of_the_base(
+    shell: str, before: str, expected: str
+) -> None:
+    found = seen({"LIBRARIES": "/a:/b"}, "LIBRARIES", shell=shell, before=f"set -eu; {before}")
+    assert found["LIBRARIES"] == expected
+    assert [name for name in found if name.startswith("__")] == []
+
+
+def test_a_dockerfile_puts_folders_before_those_of_its_base(
+    resolved: Callable[..., Resolved],
+) -> None:
+    layer = "summary: x\nprepend: {LIBRARIES: [/opt/a, /opt/b]}\n"
+    plan = make_plan(resolved({"layers/greet/layer.yaml": layer}), [])
+    line = 'ENV LIBRARIES="/opt/a:/opt/b"${LIBRARIES:+:$LIBRARIES}\n'
+    assert line in render(plan, "dockerfile", mirror="")
 
 
 def test_no_value_is_a_line_of_the_definition_s_own() -> None:

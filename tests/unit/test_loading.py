@@ -119,6 +119,22 @@ def test_an_image_holds_no_variable_of_the_shell_or_the_user(write: Write, name:
 
 
 @pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        ("/opt/a/lib:$LIBRARIES", "prepend: {LIBRARIES: [/opt/a/lib]}"),
+        ("${LIBRARIES:-}:/a:/b", "prepend: {LIBRARIES: [/a, /b]}"),
+        ("$OTHER/lib", "write the value itself"),
+    ],
+)
+def test_a_value_that_names_a_variable_is_refused_with_what_to_write(
+    write: Write, value: str, hint: str
+) -> None:
+    text = problems_with(write, f'environment: {{LIBRARIES: "{value}"}}')
+    assert "the value of 'LIBRARIES' names a variable" in text
+    assert hint in text
+
+
+@pytest.mark.parametrize(
     ("declared", "complaint"),
     [
         ("type: boolean, default: maybe", "expected true or false"),

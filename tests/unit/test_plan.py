@@ -142,3 +142,23 @@ def test_mount_points_are_made_where_nothing_is_and_never_through_links(tmp_path
     assert (tmp_path / "a/b").is_dir()
     assert (tmp_path / "c/d.so").read_bytes() == b""
     assert (tmp_path / "kept").read_text() == "kept\n"
+
+
+def test_folders_of_later_layers_come_first_and_a_set_variable_replaces_all_below(
+    resolved: Resolve,
+) -> None:
+    files = {
+        "layers/one/layer.yaml": (
+            "summary: x\nenvironment: {SET: /one}\nprepend: {SET: [/1], LIBRARIES: [/1, /2]}\n"
+        ),
+        "layers/two/layer.yaml": (
+            "summary: x\nenvironment: {SET: /two}\nprepend: {LIBRARIES: [/3]}\n"
+            "packages: {apt: [sl]}\n"
+        ),
+        "hello.yaml": "summary: x\nbase: tiny\nlayers: [one, two]\n",
+    }
+    plan = plan_of(resolved, files)
+    assert (plan.environment["SET"], plan.environment["LIBRARIES"]) == ("/two", "/3:/1:/2")
+    assert plan.lists == {"LIBRARIES"}
+    program = next(step.program for step in plan.steps if step.name == "two")
+    assert "export LIBRARIES=/3:/1:/2\n" in program

@@ -101,6 +101,7 @@ LAYER = model.Layer(
         ),
         environment={"MODE": "x", "PLACE": "y"},
         path=("/opt/tool/bin",),
+        prepend={"LIBRARIES": ("/opt/tool/lib",)},
         provides={"glibc": "2.36"},
         apt_versions={"python": "3.11"},
         binds=(model.Bind("/x", "why"),),

@@ -18,6 +18,7 @@ from lumicontainer.constants import VERIFY
 from lumicontainer.core.model import Check, Checks
 from lumicontainer.core.model.check import LEVELS
 from lumicontainer.core.plan.steps import Plan
+from lumicontainer.core.plan.variables import fold
 from lumicontainer.errors import EXAMINED_FAILED, ExaminedError, HostError, Problem
 from lumicontainer.host import machine
 from lumicontainer.inside.checking import HOST_PATHS
@@ -91,8 +92,9 @@ def checks_of(plan: Plan, stack: Stack) -> Iterator[Due]:
     path: tuple[str, ...] = ()
     for layer in plan.resolved.included():
         below = trees.get(layer.name, below)
-        variables = {**variables, **layer.content.environment}
-        path = (*layer.content.path, *path)
+        content = layer.content
+        variables = fold(variables, content.environment, content.prepend)
+        path = (*content.path, *path)
         yield from _due(layer.checks, below, json.dumps([variables, path], sort_keys=True))
     yield from _due(plan.resolved.checks, stack[-1].tree)
 

@@ -26,6 +26,9 @@ LOCALIMAGE = "localimage"
 """The agent of a base that is an image file."""
 
 
+Folders: TypeAlias = tuple[Annotated[str, validators.absolute], ...]
+
+
 class Packages(NamedTuple):
     """Name packages that are installed before ``install.sh``."""
 
@@ -106,9 +109,12 @@ class Content(NamedTuple):
     """Sources to download. Those of `git` and `url` are in `$sources` when the script begins."""
     environment: Mapping[Annotated[str, validators.constant], Annotated[str, text]] = {}
     """Variables that the image sets. Values arrive as written, with `~` and newlines; a Dockerfile
-    cannot hold a newline."""
+    cannot hold a newline. `$NAME` is refused: `prepend` puts folders before those of a variable."""
     path: tuple[Annotated[str, validators.absolute], ...] = ()
     """Folders that are put before PATH."""
+    prepend: Mapping[Annotated[str, validators.constant], Folders] = {}
+    """Folders that are put before those of another variable, such as
+    `{LD_LIBRARY_PATH: [/opt/a/lib]}`."""
     provides: Mapping[Name, Line] = {}
     """Versions of what comes with the layer under another name, such as `{glibc: "2.36"}`, for
     rules and for `lumi-entry`. `{python: "3.12"}` says that the image has Python."""

@@ -14,6 +14,7 @@ from lumicontainer.core.model import Content, LayerFile, Packages, Source
 from lumicontainer.core.model.source import FOLDER, REQUIREMENTS, fetched, requirement, sdists
 from lumicontainer.core.plan import steps
 from lumicontainer.core.plan.steps import Compile, Step
+from lumicontainer.core.plan.variables import fold
 from lumicontainer.core.resolve.decisions import ResolvedLayer
 from lumicontainer.core.shipped import step_script
 from lumicontainer.core.yaml.validators import FINISH
@@ -89,9 +90,10 @@ def _limit_jobs(step: Step, memory: int) -> Step:
 
 
 def _compile(layer: ResolvedLayer, files: list[LayerFile], required: Parent) -> Compile:
+    content = layer.content
     own = required._replace(
-        environment={**required.environment, **layer.content.environment},
-        path=layer.content.path + required.path,
+        environment=fold(required.environment, content.environment, content.prepend),
+        path=content.path + required.path,
     )
     program = _work(layer, files, own, script=layer.compile)
     inputs = steps.with_program({**_inputs(layer, files, own), "makes": "wheels"}, program)
@@ -118,7 +120,7 @@ def adding_repositories(layer: ResolvedLayer) -> str:
         return ""
     content = layer.content._replace(packages=Packages(), locked=(), indexed={})
     alone = layer._replace(content=content, secrets=())
-    own = Parent(layer.name, "", content.environment, ())
+    own = Parent(layer.name, "", fold({}, content.environment, content.prepend), ())
     return _work(alone, list(layer.files), own, script="")
 
 

@@ -9,6 +9,7 @@ from lumicontainer.core.plan.base import after_bootstrap
 from lumicontainer.core.plan.layer_step import Parent, layer_step
 from lumicontainer.core.plan.seal import seal_step
 from lumicontainer.core.plan.steps import BASE, Plan, key_of, with_program
+from lumicontainer.core.plan.variables import fold
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.core.shipped import programs
 
@@ -36,8 +37,9 @@ def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
     steps = []
     for layer in resolved.included():
         parent = stack[-1]
-        environment = {**parent.environment, **layer.content.environment}
-        own = Parent(layer.name, parent.key, environment, layer.content.path + parent.path)
+        content = layer.content
+        environment = fold(parent.environment, content.environment, content.prepend)
+        own = Parent(layer.name, parent.key, environment, content.path + parent.path)
         # What no other layer is comes from the base, which its own layer completes.
         required = [each for each in stack if each.name in layer.requires] or stack[:2]
         step = layer_step(layer, own, required[-1])
@@ -48,7 +50,17 @@ def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
     top = stack[-1]
     steps.append(seal_step(resolved, top.key, inside=inside, path=top.path))
     environment = {**DEFAULTS, **top.environment}
-    return Plan(resolved, bootstrap, stack[0].key, base, tuple(steps), environment, top.path)
+    about = (resolved, bootstrap, stack[0].key, base, tuple(steps), environment, top.path)
+    return Plan(*about, lists=_lists(resolved))
+
+
+def _lists(resolved: Resolved) -> frozenset[str]:
+    """Return the variables whose former folders follow those of the image."""
+    found: set[str] = set()
+    for layer in resolved.included():
+        found -= layer.content.environment.keys()
+        found |= layer.content.prepend.keys()
+    return frozenset(found)
 
 
 def _image(bootstrap: Bootstrap) -> str:

@@ -126,6 +126,7 @@ def _layer_record(layer: ResolvedLayer) -> dict[str, Any]:
             {
                 "provides": dict(sorted(layer.content.provides.items())),
                 "path": layer.content.path,
+                "prepend": {name: [*each] for name, each in sorted(layer.content.prepend.items())},
                 "packages": _given({"apt": layer.content.apt, "python": list(_python(layer))}),
             }
         ),

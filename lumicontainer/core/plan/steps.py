@@ -71,6 +71,8 @@ class Plan(NamedTuple):
     steps: tuple[Step, ...]
     environment: Mapping[str, str]
     path: tuple[str, ...]
+    lists: frozenset[str] = frozenset()
+    """The variables of ``environment`` that list folders, before those that were there."""
 
     @property
     def keys(self) -> list[str]:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lumicontainer.constants import HOME, SYSTEM_PATH
@@ -36,12 +36,15 @@ class ImageDescription(NamedTuple):
     bootstrap: Bootstrap
     environment: Mapping[str, str]
     path: Sequence[str]
+    lists: Collection[str] = ()
 
     def fill(self, template: str, **values: Any) -> str:
         """Fill a template about the image, in whose ``home`` are its own files."""
-        constants = {n: v for n, v in self.environment.items() if _CONSTANT.fullmatch(n)}
-        defaults = {n: v for n, v in self.environment.items() if n not in constants}
-        values |= {"constants": constants, "defaults": defaults, "path": self.path}
+        single = {n: v for n, v in self.environment.items() if n not in self.lists}
+        constants = {n: v for n, v in single.items() if _CONSTANT.fullmatch(n)}
+        defaults = {n: v for n, v in single.items() if n not in constants}
+        lists = {n: self.environment[n] for n in sorted(self.lists)}
+        values |= {"constants": constants, "defaults": defaults, "lists": lists, "path": self.path}
         return fill(template, image=self, home=HOME, **values)
 
 
@@ -96,7 +99,7 @@ def render_notes(plan: Plan, *, document: str, labels: Mapping[str, str]) -> tup
 def _subject(plan: Plan) -> ImageDescription:
     recipe, platform, profile = plan.resolved.recipe, plan.resolved.platform, plan.resolved.profile
     about = (recipe.name, recipe.summary, platform.name, profile.name if profile else "")
-    return ImageDescription(*about, plan.bootstrap, plan.environment, plan.path)
+    return ImageDescription(*about, plan.bootstrap, plan.environment, plan.path, plan.lists)
 
 
 def check_sections(plan: Plan) -> None:

@@ -93,8 +93,10 @@ def merge(base: model.Content, more: model.Content) -> model.Content:
     sources = {source_name(source): source for source in (*base.sources, *more.sources)}
     packages = model.Packages(*map(_joined, base.packages, more.packages))
     expects = model.Expects(*map(_joined, base.expects, more.expects))
+    names = {**base.prepend, **more.prepend}
+    prepend = {each: base.prepend.get(each, ()) + more.prepend.get(each, ()) for each in names}
     return model.Content(*map(_joined, base, more))._replace(
-        sources=tuple(sources.values()), packages=packages, expects=expects
+        sources=tuple(sources.values()), packages=packages, expects=expects, prepend=prepend
     )
 
 

@@ -13,7 +13,14 @@ from lumicontainer.core.model.requirements import check_files
 from lumicontainer.core.schema.check import BEGIN, SUFFIXES, is_check, read_checks
 from lumicontainer.core.yaml.parse import parse_yaml, read_document
 from lumicontainer.core.yaml.readers import Text
-from lumicontainer.core.yaml.validators import ACCELERATORS, COMPILE, FINISH, RESERVED, SCRIPT
+from lumicontainer.core.yaml.validators import (
+    ACCELERATORS,
+    COMPILE,
+    EXPANSION,
+    FINISH,
+    RESERVED,
+    SCRIPT,
+)
 from lumicontainer.errors import Place, Problems, did_you_mean, nearest
 
 
@@ -100,6 +107,8 @@ def _check_parts(layer: model.Layer, problems: Problems) -> None:
     ):
         why = "'providers' makes one of this name"
         problems.add(f"a parameter cannot be named '{PROVIDER}'", declared.place, why=why)
+    for each in _contents(layer):
+        _check_values(each, problems)
     for each in () if layer.bootstrap else _contents(layer):
         if isinstance(each.image, Text):
             why = "only a layer with 'bootstrap' is a base"
@@ -110,6 +119,21 @@ def _check_parts(layer: model.Layer, problems: Problems) -> None:
             why = "debootstrap alone installs packages while it makes a base"
             hint = "name them under packages.apt of this layer"
             problems.add("'include' is for debootstrap", base.include[0].place, why=why, hint=hint)
+
+
+def _check_values(content: model.Content, problems: Problems) -> None:
+    """Note values with the name of a variable, which nothing would replace."""
+    for name, value in content.environment.items():
+        if not (found := EXPANSION.search(value)):
+            continue
+        folders = [each for each in EXPANSION.sub("", value).split(":") if each]
+        hint = "write the value itself, or let a program of the image compute it"
+        if name in found.groups():
+            listed = ", ".join(folders) or "/folder"
+            hint = f"take it out of 'environment', and write: prepend: {{{name}: [{listed}]}}"
+        why = f"nothing replaces {found[0]}: values arrive as they are written"
+        place = value.place if isinstance(value, Text) else ""
+        problems.add(f"the value of '{name}' names a variable", place, why=why, hint=hint)
 
 
 def _check_agent(base: model.Bootstrap, layer: model.Layer, problems: Problems) -> None:

@@ -1,5 +1,6 @@
 """Readers of the words that documents share: names, paths, addresses, digests."""
 
+import re
 from functools import partial
 from typing import Annotated, TypeAlias
 
@@ -97,6 +98,8 @@ def _hazardous(value: str) -> Fault | None:
     return Fault("this text cannot stand in a definition", why) if why else None
 
 
+EXPANSION = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)[^}]*\})")
+"""The name of a variable in a value; nothing replaces it in an image."""
 constant = readers.checked(variable, _reserved, **{"not": {"enum": sorted(RESERVED)}})
 """The name of a variable that an image may set."""
 summary = readers.checked(readers.line, _hazardous)
