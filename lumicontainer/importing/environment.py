@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from lumicontainer.core.yaml.readers import text
-from lumicontainer.core.yaml.validators import absolute, constant
+from lumicontainer.core.yaml.validators import EXPANSION, absolute, constant
 from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, FileLine, fault
 from lumicontainer.importing.replacements import table
 from lumicontainer.importing.shell.losses import Losses, Lost
 from lumicontainer.importing.shell.split import OTHER_EXPANSION, expand_variables
-from lumicontainer.system.terminal.masking import has_password
+from lumicontainer.system.terminal.masking import has_password, is_secret
 
-_READABLE = "it has a password, which all who read the image would have"
+_READABLE = "it holds a password or token, which all who read the image would have"
 UNKNOWN_EXPANSION = "it has an expansion whose value is not known"
 _SYSTEM = {f"{top}{name}" for top in ("", "/usr", "/usr/local") for name in ("/bin", "/sbin")}
 
@@ -25,7 +25,10 @@ def add_variable(line: FileLine, name: str, value: str, losses: Losses | None = 
     if why := fault(constant, name) or fault(text, value):
         line.refuse(why)
         return
-    if has_password(value):
+    if EXPANSION.search(value):
+        line.refuse(UNKNOWN_EXPANSION)
+        return
+    if has_password(value) or is_secret(name, value):
         line.refuse(_READABLE)
         return
     if losses and value.startswith("/") and (lost := losses.find(value, "/")):

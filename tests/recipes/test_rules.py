@@ -56,6 +56,10 @@ def gdr_level(level: str) -> Values:
     return {"environment.NCCL_NET_GDR_LEVEL": level}
 
 
+def variable(name: str) -> Values:
+    return {f"environment.{name}": "0"}
+
+
 CASES = {
     "rocm-below-driver": (six(rocm="6.0.3"), six(rocm="6.1.0")),
     "rocm-above-driver": (seven(rocm="7.1.0"), seven()),
@@ -112,6 +116,10 @@ CASES = {
         with_triton(pytorch="2.6.0+rocm6.2.4"),
     ),
     "flash-attention-backend-variable": (six(TRITON_VARIABLE), with_triton(TRITON_VARIABLE)),
+    "image-chooses-gpus": (six(variable("HIP_VISIBLE_DEVICES")), six()),
+    "image-has-a-rank": (six(variable("RANK")), six(variable("RANKS"))),
+    "image-names-an-interface": (six(variable("NCCL_SOCKET_IFNAME")), six()),
+    "image-overrides-the-architecture": (six(variable("HSA_OVERRIDE_GFX_VERSION")), six()),
 }
 """Facts of an image for which a rule holds, and of one for which it does not."""
 

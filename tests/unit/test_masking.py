@@ -118,3 +118,35 @@ def test_a_url_without_its_password_is_the_same_place() -> None:
     shown = masking.without_password("https://me:pw@a.example:8080/x?y")
     assert shown == "https://a.example:8080/x?y"
     assert masking.without_password("/srv/x") == "/srv/x"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HF_TOKEN", "0123456789abcdef"),
+        ("WANDB_API_KEY", "0123456789abcdef"),
+        ("AWS_SECRET_ACCESS_KEY", "0123456789/abcdef"),
+        ("MY_PASSWORD", "correct-horse"),
+        ("NOTES", f"my key is hf_{'a1' * 12}."),
+        ("NOTES", f"ghp_{'a1' * 18}"),
+        ("NOTES", "-----BEGIN OPENSSH PRIVATE KEY-----"),
+    ],
+)
+def test_a_secret_is_known_by_its_name_or_its_form(name: str, value: str) -> None:
+    assert masking.is_secret(name, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HF_TOKEN_PATH", "huggingface/token"),
+        ("HF_TOKEN", "/run/secrets/token"),
+        ("PAD_TOKEN", "<pad>"),
+        ("USE_TOKEN", "true"),
+        ("TOKENIZERS_PARALLELISM", "false_and_more"),
+        ("MAX_TOKENS", "131072"),
+        ("NOTES", "hf_transfer"),
+    ],
+)
+def test_what_only_looks_like_a_secret_is_none(name: str, value: str) -> None:
+    assert not masking.is_secret(name, value)

@@ -48,9 +48,14 @@ AT = "https://me:pass-word@a.example/x"
             [],
             ("invalid URL 'https://a.example/x'", "passwords belong to pip config"),
         ),
+        (
+            "summary: x\nenvironment: {HF_TOKEN: pass-word-0123456789}\n",
+            [],
+            ("'HF_TOKEN' of layer 'greet' holds a secret", "--secret id="),
+        ),
     ],
 )
-def test_a_url_with_a_password_is_refused_without_showing_it(
+def test_a_password_or_token_is_refused_without_showing_it(
     resolved: Resolve, layer: str, options: list[str], complaints: tuple[str, str]
 ) -> None:
     files = {"layers/greet/layer.yaml": layer, "layers/greet/install.sh": 'ls "$sources"\n'}

@@ -10,6 +10,7 @@ from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.core.resolve.facts import facts_of
 from lumicontainer.core.rules.conditions import Fact, is_met, parse
 from lumicontainer.core.rules.rules import (
+    HOLDS,
     PASSED,
     Rule,
     Vocabulary,
@@ -231,9 +232,9 @@ def test_facts_come_from_files_of_requirements_too(resolved: Resolve) -> None:
         "package.flash-attn": "2.8.3",
         "package.einops": "",
     }
-    ((tag, place),) = facts["wheel.rocm"]
-    assert tag == "6.2"
-    assert place.endswith("layers/greet/requirements.txt:2:1")
+    (tag,) = facts["wheel.rocm"]
+    assert tag.value == "6.2"
+    assert tag.place.endswith("layers/greet/requirements.txt:2:1")
 
 
 def test_a_layer_that_is_left_out_gives_no_facts(resolved: Resolve) -> None:
@@ -302,3 +303,46 @@ def test_what_depends_on_the_driver_is_handed_to_the_node() -> None:
     (only,) = of_drivers(rules.values(), {"rocm": (Fact("6.4"),)})
     assert only["driver"] == ["!=6.3"]
     assert of_drivers(rules.values(), {}) == ()
+
+
+MACHINE = (
+    "summary: x\naccelerator: cpu\ndiscouraged:\n"
+    "  - {name: CARDS, allowed_values: ['*gfx90a*'], reason: other cards, source: s, hint: h}\n"
+    "  - {name: LEVEL, when: {rocm: '>=7'}, reason: of ROCm 7, source: s, hint: h}\n"
+)
+
+
+def findings_of(resolved: Resolve, environment: str) -> dict[str, str]:
+    """Return what holds for an image with ROCm 6.4, by the name of each rule, with its places."""
+    layer = f"summary: x\nenvironment: {environment}\n"
+    files = {
+        "envs/workstation.yaml": MACHINE,
+        "layers/rocm/layer.yaml": "summary: x\nversion: '6.4.4'\npath: [/x]\n",
+        "layers/greet/layer.yaml": layer,
+        "hello.yaml": "summary: x\nbase: tiny\nlayers: [rocm, greet]\n",
+    }
+    holding = (each for each in resolved(files).findings if each.state == HOLDS)
+    return {each.rule.id: each.problem().where for each in holding}
+
+
+@pytest.mark.parametrize(
+    ("variable", "rule_name"),
+    [
+        ("HIP_VISIBLE_DEVICES", "image-chooses-gpus"),
+        ("WORLD_SIZE", "image-has-a-rank"),
+        ("SLURM_PROCID", "image-has-a-rank"),
+        ("GLOO_SOCKET_IFNAME", "image-names-an-interface"),
+        ("HSA_OVERRIDE_GFX_VERSION", "image-overrides-the-architecture"),
+    ],
+)
+def test_a_variable_of_another_machine_is_named_with_its_layer(
+    resolved: Resolve, variable: str, rule_name: str
+) -> None:
+    found = findings_of(resolved, f"{{{variable}: '7', WORLD: x}}")
+    assert found == {rule_name: f"{variable}=7 (layer 'greet')"}
+
+
+def test_a_value_that_the_platform_discourages_is_named_with_its_layer(resolved: Resolve) -> None:
+    found = findings_of(resolved, "{CARDS: gfx1030, LEVEL: PHB}")
+    assert found == {"discouraged-CARDS": "CARDS=gfx1030 (layer 'greet')"}
+    assert findings_of(resolved, "{CARDS: gfx90a;gfx942}") == {}

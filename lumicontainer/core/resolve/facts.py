@@ -35,8 +35,7 @@ def _of_layer(layer: ResolvedLayer) -> Iterator[tuple[str, Fact]]:
         yield f"{layer.name}.{setting.name}", Fact(written(setting.value), setting.place)
     for name, value in {**layer.content.apt_versions, **layer.content.provides}.items():
         yield name, Fact(value, where)
-    for name, value in layer.content.environment.items():
-        yield ENVIRONMENT + name, Fact(value, where)
+    yield from ((ENVIRONMENT + each.variable, each) for each in _variables(layer))
     requirements = [(requirement, where) for requirement in layer.content.python]
     requirements += _in_files(layer)
     for requirement, place in requirements:
@@ -52,6 +51,18 @@ def _of_layer(layer: ResolvedLayer) -> Iterator[tuple[str, Fact]]:
                 yield f"{layer.name}.{name}", Fact(value, where)
             else:
                 yield name, Fact(value, f"{where}: {source_name(source)}")
+
+
+def variables_of(resolved: Resolved) -> dict[str, Fact]:
+    """Return the variables that the layers of an image set, each with the last layer that does."""
+    found = (fact for layer in resolved.included() for fact in _variables(layer))
+    return {fact.variable: fact for fact in found}
+
+
+def _variables(layer: ResolvedLayer) -> Iterator[Fact]:
+    where, content = f"layer '{layer.name}'", layer.content
+    yield from (Fact(value, where, name) for name, value in content.environment.items())
+    yield from (Fact(":".join(each), where, name) for name, each in content.prepend.items())
 
 
 def _in_files(layer: ResolvedLayer) -> Iterator[tuple[str, str]]:
@@ -79,4 +90,4 @@ def _of_platform(platform: Platform, rocm: str) -> Iterator[tuple[str, Fact]]:
     for row in platform.variables:
         wanted = row.when.get("rocm")
         if row.value and (wanted is None or (rocm and version_range.holds(wanted, rocm))):
-            yield ENVIRONMENT + row.name, Fact(row.value, where)
+            yield ENVIRONMENT + row.name, Fact(row.value, where, row.name)

@@ -12,9 +12,12 @@ from lumicontainer.core.model.requirements import check_index, check_version
 from lumicontainer.core.model.source import FOLDER, REQUIREMENTS, fetched, sdists, source_name
 from lumicontainer.core.resolve import refusals, variants
 from lumicontainer.core.resolve.decisions import Materials, Resolved, ResolvedLayer, Setting
-from lumicontainer.core.resolve.facts import facts_of
-from lumicontainer.core.rules.rules import judge, of_drivers
+from lumicontainer.core.resolve.facts import facts_of, variables_of
+from lumicontainer.core.rules.conditions import Facts
+from lumicontainer.core.rules.discouraged import judge_discouraged
+from lumicontainer.core.rules.rules import HOLDS, Finding, Rule, judge, of_drivers
 from lumicontainer.core.yaml.nodes import Node, Scalar
+from lumicontainer.core.yaml.readers import Text
 from lumicontainer.core.yaml.validators import COMPILE, FINISH, NAME, SCRIPT
 from lumicontainer.errors import Place, Problems, did_you_mean, near_hint
 from lumicontainer.system.terminal import masking
@@ -54,7 +57,16 @@ def resolve(materials: Materials, options: Sequence[str] = ()) -> Resolved:
     refusals.check_python(found.included(), bootstrap, recipe.place, problems)
     problems.raise_if_any()
     facts, rules = facts_of(found), materials.rules
-    return found._replace(drivers=of_drivers(rules, facts), findings=judge(rules, facts))
+    return found._replace(drivers=of_drivers(rules, facts), findings=_findings(found, facts, rules))
+
+
+def _findings(found: Resolved, facts: Facts, rules: Sequence[Rule]) -> list[Finding]:
+    """Return what the rules say of an image, and of a variable what the platform's table adds."""
+    findings = judge(rules, facts)
+    holding = [each for each in findings if each.state == HOLDS]
+    judged = {fact.variable for each in holding for part in each.seen for fact in part.found}
+    variables = {name: fact for name, fact in variables_of(found).items() if name not in judged}
+    return [*findings, *judge_discouraged(found.platform, variables, facts)]
 
 
 def _read_options(
@@ -146,16 +158,25 @@ def _check_pip(layer: ResolvedLayer, place: Place, problems: Problems) -> None:
 
 
 def _check_passwords(layer: ResolvedLayer, place: Place, problems: Problems) -> None:
-    """Note passwords in URLs: all that is written in a recipe is kept, printed and shipped."""
+    """Note passwords and tokens: all that is written in a recipe is kept, printed and shipped."""
     content = layer.content
     written = [(each.name, str(each.value), each.place) for each in layer.settings]
-    written += [(name, value, str(place)) for name, value in content.environment.items()]
+    for name, value in content.environment.items():
+        here = value.place if isinstance(value, Text) else place
+        written.append((name, value, str(here)))
     written += [(source_name(each), each.input().label, str(place)) for each in content.sources]
     for name, value, at in written:
+        why = "what a recipe says is in the image, its records and the cache"
         if masking.has_password(value):
             what = f"a URL in '{name}' of layer '{layer.name}' holds a password"
-            why = "what a recipe says is in the image, its records and the cache"
             hint = "take it out; give it by --secret, by pip config, or by --mirror FROM=TO"
+            problems.add(what, at, why=why, hint=hint)
+        elif masking.is_secret(name, value):
+            what = f"'{name}' of layer '{layer.name}' holds a secret"
+            hint = (
+                "take it out; a script gets it by 'secrets: [ID]' and --secret id=ID,src=FILE,"
+                " and programs that run in the image by export"
+            )
             problems.add(what, at, why=why, hint=hint)
 
 

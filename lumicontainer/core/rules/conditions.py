@@ -9,6 +9,7 @@ another fact by its name (``!=rocm``, ``>glibc``), or the text of a value (``hos
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from typing import NamedTuple, TypeAlias
 
 from packaging.version import InvalidVersion, Version
@@ -25,6 +26,8 @@ WHEELS = ("wheel.rocm", "wheel.python", "wheel.glibc")
 """What the image's wheels are made for."""
 ENVIRONMENT, PACKAGE = "environment.", "package."
 """What the names of variables in the image, and of Python packages by their version, begin with."""
+EITHER = "|"
+"""Stands between names of variables; one of them is enough."""
 COMMIT = "commit"
 """What follows a layer's name where the commits of its sources are meant."""
 
@@ -38,6 +41,8 @@ class Fact(NamedTuple):
     value: str
     """Empty where it is there and says no version."""
     place: str = ""
+    variable: str = ""
+    """Of a variable in the image: its name."""
 
 
 Facts: TypeAlias = Mapping[str, tuple[Fact, ...]]
@@ -86,13 +91,27 @@ def _term(word: str, names: Collection[str]) -> Term:
 
 def known(name: str, facts: Facts) -> tuple[Fact, ...] | None:
     """Return what is known under a name: nothing where it is absent, None where it is not known."""
+    if name.startswith(ENVIRONMENT):
+        patterns = name.removeprefix(ENVIRONMENT).split(EITHER)
+        names = [each for each in facts if _is_variable(each, patterns)]
+        return tuple(fact for each in names for fact in facts[each])
     return facts.get(name, None if name in KNOWN else ())
+
+
+def _is_variable(name: str, patterns: Iterable[str]) -> bool:
+    variable = name.removeprefix(ENVIRONMENT)
+    return variable != name and any(fnmatchcase(variable, each) for each in patterns)
 
 
 def is_met(name: str, wanted: Sequence[Condition], facts: Facts) -> bool | None:
     """Return whether one of the conditions of a fact holds, or None where that is not known."""
     found = known(name, facts)
-    return None if found is None else _any_of(_is_met(found, each, facts) for each in wanted)
+    return None if found is None else meets(found, wanted, facts)
+
+
+def meets(found: Sequence[Fact], wanted: Sequence[Condition], facts: Facts) -> bool | None:
+    """Return whether what was found meets one of the conditions, or None if that is not known."""
+    return _any_of(_is_met(found, each, facts) for each in wanted)
 
 
 def _is_met(found: Sequence[Fact], wanted: Condition, facts: Facts) -> bool | None:

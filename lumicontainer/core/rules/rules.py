@@ -4,7 +4,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Annotated, Any, NamedTuple
 
 from lumicontainer.core.rules import conditions
-from lumicontainer.core.rules.conditions import DRIVER, PACKAGE, Condition, Fact, Facts, is_met
+from lumicontainer.core.rules.conditions import (
+    DRIVER,
+    PACKAGE,
+    Condition,
+    Fact,
+    Facts,
+    is_met,
+    meets,
+)
 from lumicontainer.core.yaml import readers, validators
 from lumicontainer.core.yaml.nodes import Mapping as MappingNode
 from lumicontainer.core.yaml.nodes import Node, Scalar
@@ -21,6 +29,11 @@ TEXTS = ("level", "message", "reason", "source", "hint")
 HOLDS, PASSED, UNKNOWN = "holds", "passed", "not known"
 
 _package = readers.matching(r"[a-z0-9]+(-[a-z0-9]+)*", "a package's name as PEP 503 writes it")
+_variable = r"[A-Za-z_*][A-Za-z0-9_*]*"
+_variables = readers.matching(
+    rf"{_variable}(\|{_variable})*",
+    "the name of a shell variable, with * for any text, or several such names with | between",
+)
 
 
 def _when_schema() -> readers.Schema:
@@ -85,6 +98,8 @@ class FactMatch(NamedTuple):
     holds: bool | None
 
     def __str__(self) -> str:
+        if any(fact.variable for fact in self.found):
+            return "\n".join(f"{each.variable}={each.value} ({each.place})" for each in self.found)
         nothing = "is not known" if self.holds is None else "is not there"
         values = dict.fromkeys(fact.value for fact in self.found if fact.value)
         places = list(dict.fromkeys(fact.place for fact in self.found if fact.place))
@@ -141,7 +156,7 @@ def _match(name: str, wanted: tuple[Condition, ...], facts: Facts) -> FactMatch:
     found = conditions.known(name, facts) or ()
     answer = is_met(name, wanted, facts)
     # Of several wheels, say, those are printed for which it holds.
-    same = tuple(each for each in found if is_met(name, wanted, {**facts, name: (each,)}) is answer)
+    same = tuple(each for each in found if meets((each,), wanted, facts) is answer)
     return FactMatch(name, " or ".join(each.text for each in wanted), same or found, answer)
 
 
@@ -184,7 +199,7 @@ def _conditions_of(
 
 def _is_value(key: Scalar, vocabulary: Vocabulary, problems: Problems) -> bool:
     """Return whether a key names a package, a variable or a layer's value; note where not."""
-    for start, reader in ((PACKAGE, _package), (conditions.ENVIRONMENT, validators.variable)):
+    for start, reader in ((PACKAGE, _package), (conditions.ENVIRONMENT, _variables)):
         if key.text.startswith(start):
             rest = Scalar(key.place, key.text.removeprefix(start), plain=False)
             return reader(rest, problems) is not None

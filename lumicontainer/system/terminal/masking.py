@@ -26,6 +26,18 @@ _AROUND = re.compile(
     rb"-----(?:BEGIN|END) [A-Z0-9 ]+-----|\[[A-Za-z]+[0-9]{0,2}(?:[ ._-][A-Za-z]+[0-9]{0,2})*\]"
 )
 """Lines of secret files that other files have too: around a key (RFC 7468), or above settings."""
+_SECRET_NAME = re.compile(
+    r"(?i)(?:.*_)?(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|(?:API|ACCESS|SECRET|PRIVATE|AUTH)_?KEY)"
+    r"(?:_ID)?"
+)
+"""Variables such as HF_TOKEN, WANDB_API_KEY and AWS_SECRET_ACCESS_KEY; no HF_TOKEN_PATH."""
+_SECRET_VALUE = re.compile(r"(?!/)[^\s<>]{6,}")
+_SECRET_SHAPE = re.compile(
+    r"\b(?:hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{30,}|glpat-[\w-]{20,}"
+    r"|sk-[\w-]{20,}|AKIA[A-Z0-9]{16}|xox[abp]-[\w-]{20,}|eyJ[\w-]{10,}\.eyJ[\w-]{10,})"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----"
+)
+"""Tokens of Hugging Face, GitHub, GitLab, OpenAI, AWS and Slack, web tokens and private keys."""
 _NO_PASSWORDS = ("", "x-oauth-basic")
 
 _hidden: dict[bytes, bool] = {}
@@ -158,6 +170,12 @@ def _is_word(secret: str) -> bool:
 def has_password(text: str) -> bool:
     """Return whether a URL in a text has a password or a token before its host."""
     return any(_secret_of(found[1]) for found in _USER.finditer(text))
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Return whether a value is a token, a password or a key: by its form, or by its name's."""
+    named = _SECRET_NAME.fullmatch(name) and _SECRET_VALUE.fullmatch(value)
+    return bool(named or _SECRET_SHAPE.search(value))
 
 
 def _secret_of(credentials: str) -> str:
