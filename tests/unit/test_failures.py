@@ -1,6 +1,6 @@
 """The error of a failed step is reported, whatever becomes of its state."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +11,8 @@ from lumicontainer.build.builder import STAGED
 from lumicontainer.build.checks import smoke
 from lumicontainer.build.failures.failure import no_space, step_failure
 from lumicontainer.build.workspace import FAILED, Workspace
-from lumicontainer.errors import StepError
+from lumicontainer.core.resolve.decisions import Resolved
+from lumicontainer.errors import DownloadError, StepError
 from lumicontainer.system.terminal import masking
 
 SECRET = "canary-5e3f9b1c77d2"
@@ -96,6 +97,47 @@ def test_a_state_whose_secrets_cannot_be_removed_is_not_kept(run: Any) -> None:
     place = run.builder.place
     assert (place.keep, place.keep_logs) == (False, True)
     assert not (place.root / FAILED).exists()
+
+
+PIP = (
+    "ERROR: Could not find a version that satisfies the requirement six==1.0 (from versions: 0.9)\n"
+)
+OWN = (
+    "error: six has only wheels for another machine\n"
+    "  where: https://files.example/six.whl\n"
+    "    why: they are large,\n"
+    "         and of no use\n"
+    "   hint: make https://wheels.example reachable\n"
+)
+
+
+@pytest.fixture
+def step_of_six(run: Any, resolved: Callable[..., Resolved]) -> Any:
+    """Return the run of a step whose layer names the package six."""
+    files = {"layers/greet/layer.yaml": "summary: x\npackages: {python: ['six==1.0']}\n"}
+    run.builder.plan.resolved = resolved(files)
+    run.sandbox = run.staged.parent
+    return run
+
+
+@pytest.mark.parametrize(("status", "code"), [(1, StepError.code), (6, DownloadError.code)])
+def test_the_last_error_of_a_layer_s_script_wins_over_a_complaint_before_it(
+    step_of_six: Any, status: int, code: int
+) -> None:
+    step_of_six.builder.place.log("greet").write_text(f"{PIP}asking elsewhere\n{OWN}")
+    error = step_failure(step_of_six, status)
+    own, failed = error.problems
+    assert error.code == code
+    assert own.what == "six has only wheels for another machine"
+    assert own.why == "they are large,\nand of no use"
+    assert own.hint == "make https://wheels.example reachable"
+    assert failed.what == f"the step 'greet' failed (exit code {status})"
+    assert "lumicontainer debug hello" in failed.hint
+
+
+def test_an_error_of_a_compiler_has_no_hint_and_hides_no_missing_package(step_of_six: Any) -> None:
+    step_of_six.builder.place.log("greet").write_text(f"{PIP}error: invalid operand\n    add r1\n")
+    assert "'six' has no version '1.0'" in str(step_failure(step_of_six, 1))
 
 
 def test_an_image_beside_secrets_that_cannot_be_removed_is_not_kept(run: Any) -> None:

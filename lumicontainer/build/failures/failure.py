@@ -12,6 +12,7 @@ from pathlib import Path
 
 from lumicontainer.build.builder import STAGED, Builder, StepRun
 from lumicontainer.build.failures import missing_packages
+from lumicontainer.build.failures.reported import reported_problem
 from lumicontainer.build.workspace import FAILED
 from lumicontainer.constants import STAGE
 from lumicontainer.core.model.source import FOLDER
@@ -89,15 +90,19 @@ def step_failure(run: StepRun, status: int) -> InputError | SpaceError | StepErr
     log = run.builder.place.log(run.name)
     if full := no_space(run.builder, tail(log), output=run.output):
         return full
-    hint = _hint(run, log)
-    if missing := _absent(run, log.read_text()):
+    hint, why = _hint(run, log), tail(log)
+    failed = f"the step '{run.name}' failed ({process.describe(status)})"
+    not_downloaded = status == DownloadError.code
+    if own := reported_problem(why):
+        # The script knows more than the first complaint of a program that it called.
+        problems = [own, Problem(failed, hint=hint)]
+    elif missing := _absent(run, log.read_text()):
         return InputError(*missing, Problem(f"the step '{run.name}' failed", hint=hint))
-    what, why = f"the step '{run.name}' failed ({process.describe(status)})", tail(log)
-    if _VERSION_GONE.search(why):
-        hint = f"{_NEW_LOCK}\n{hint}"
-    problem = Problem(what, why=why, hint=hint)
-    not_downloaded = status == DownloadError.code or _NOT_DOWNLOADED.search(problem.why)
-    return DownloadError(problem) if not_downloaded else StepError(problem)
+    else:
+        more = f"{_NEW_LOCK}\n" if _VERSION_GONE.search(why) else ""
+        problems = [Problem(failed, why=why, hint=f"{more}{hint}")]
+        not_downloaded = not_downloaded or _NOT_DOWNLOADED.search(why) is not None
+    return DownloadError(*problems) if not_downloaded else StepError(*problems)
 
 
 def _absent(run: StepRun, text: str) -> list[Problem]:
