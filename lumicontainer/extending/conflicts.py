@@ -8,14 +8,12 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.extending.resolution import Question, Resolution
+from lumicontainer.extending.resolution import Question, Refusal, Resolution
 from lumicontainer.host.uv import STAND_IN
-from lumicontainer.system import process
 
 _NEEDS = re.compile(r"([A-Za-z0-9][\w.-]*)==(\S+?) depends on (\S+?)(?=,? (?:and|we)\b|\s|$)")
 """How uv reports a requirement of one version (uv 0.7 to 0.13)."""
 _YOURS = re.compile(r"you require (\S+?)(?=,? (?:and|we)\b|\s|$)")
-_CHOSEN = re.compile(r"(?m)^([A-Za-z0-9][\w.-]*)==(\S+)$")
 _ASK = "check names and versions; the indexes are those of pip's configuration"
 _MOST = 20
 """How many packages of the image are looked at, a second each."""
@@ -39,23 +37,21 @@ class Conflict(NamedTuple):
         return f"{self.name} {','.join(sorted(map(str, self.needs.specifier), reverse=True))}"
 
 
-def explain(
-    resolution: Resolution, question: Question, failure: process.ProgramError
-) -> InputError:
+def explain(resolution: Resolution, question: Question, failure: Refusal) -> InputError:
     """Return why nothing fits: each package of the image that stands in the way.
 
     The newest versions that fit together without the image are asked for. Each of its packages that
     does not fit them is let go in turn.
     """
     image = str(resolution.container.image)
-    what, why = "the wanted packages do not fit the image", _plain(failure.problems[0].why)
+    what, why = "the wanted packages do not fit the image", _plain(failure.text)
     everything = question._replace(changeable=frozenset(resolution.facts.packages))
     try:
-        alone = resolution.compile(everything, "--no-header", "--no-annotate")
-    except process.ProgramError as error:
-        what, why = "these packages cannot be installed together", _plain(error.problems[0].why)
+        alone = resolution.solve(everything)
+    except Refusal as error:
+        what, why = "these packages cannot be installed together", _plain(error.text)
         return InputError(Problem(what, image, why, _ASK))
-    chosen = dict(_CHOSEN.findall(alone))
+    chosen = resolution.versions(alone)
     found = list(_conflicts(resolution, question, chosen))
     if not found:
         return InputError(Problem(what, image, why, _ASK))
@@ -70,9 +66,9 @@ def _conflicts(
     asking = question._replace(lines=[*question.lines, *pins])
     for _ in range(_MOST):
         try:
-            resolution.compile(asking, "--no-header", "--no-annotate")
-        except process.ProgramError as error:
-            found = [each for each in _read(error.problems[0].why) if _differs(resolution, each)]
+            resolution.compile(asking)
+        except Refusal as error:
+            found = [each for each in _read(error.text) if _differs(resolution, each)]
             new = [each for each in found if each.name not in asking.changeable]
             if not new:
                 return

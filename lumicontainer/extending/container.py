@@ -50,9 +50,12 @@ class Container:
         part.mkdir(exist_ok=True)
         return part
 
-    def uv(self, mounts: Mounts, *words: str) -> process.Finished:
-        """Run uv; see ``run``. Its cache is in ``mounts.writes``, so that its links are there."""
-        command = [f"{PROBE}/uv", *words, "--color", "never", "--quiet"]
+    def uv(self, mounts: Mounts, *words: str, quiet: bool = True) -> process.Finished:
+        """Run uv; see ``run``. Builds print nothing if ``quiet``.
+
+        Its cache is in ``mounts.writes``, so that its links are there.
+        """
+        command = [f"{PROBE}/uv", *words, "--color", "never", *(["--quiet"] if quiet else [])]
         settings = {"UV_CACHE_DIR": str(mounts.writes / "cache"), "UV_LINK_MODE": "hardlink"}
         settings["PYC_INVALIDATION_MODE"] = "UNCHECKED_HASH"  # The squashfs changes all times.
         return self.run(mounts, command, settings, [f"{find_uv()}:{PROBE}/uv:ro"])

@@ -14,10 +14,10 @@ from lumicontainer.extending.facts import Facts, image_id, read_facts
 from lumicontainer.extending.install.installation import Installation
 from lumicontainer.extending.lock import hashes, locked
 from lumicontainer.extending.record import NAME, Record, extension_key, read_record
-from lumicontainer.extending.resolution import Question, Resolution
+from lumicontainer.extending.resolution import Question, Refusal, Resolution
 from lumicontainer.extending.wanted import Wanted
 from lumicontainer.image import records, squashfs
-from lumicontainer.system import process, units
+from lumicontainer.system import units
 from lumicontainer.system.files.partial import hold_folder, partial_file, remove_leftovers
 from lumicontainer.system.files.regular import FileState, file_state
 from lumicontainer.system.files.write import replace, sync, write_whole
@@ -193,8 +193,8 @@ def _resolved(container: Container, facts: Facts, order: Order) -> str:
     question = Question(order.wanted.lines, order.changeable)
     try:
         given = order.wanted.hashes
-        return hashes.require(resolution.lock(question, sources=bool(given)), given)
-    except process.ProgramError as error:
+        return hashes.require(resolution.lock(question), given)
+    except Refusal as error:
         raise conflicts.explain(resolution, question, error) from error
 
 

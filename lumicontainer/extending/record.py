@@ -13,7 +13,7 @@ from lumicontainer.system import budget, process
 
 NAME = "lumicontainer.json"
 _LIMITS = budget.QUESTION._replace(most=1 << 20)
-FORM = 1
+FORM = 2
 """Counts the ways in which extensions were made: another way makes other keys."""
 _SCHEMA: records.Schema = {
     **dict.fromkeys(("key", "identity"), DIGEST),

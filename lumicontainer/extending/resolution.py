@@ -6,18 +6,27 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.extending.container import Container, Mounts
 from lumicontainer.extending.facts import Facts
+from lumicontainer.extending.lock.locked import rows
 from lumicontainer.extending.lock.relock import read_pins
-from lumicontainer.host.uv import Sources, write_stand_in
+from lumicontainer.host.uv import STAND_IN, Sources, write_stand_in
 from lumicontainer.system import process
+from lumicontainer.system.terminal.output import clean
 
 _COMPILE = (
-    *("pip", "compile", "--python", "python3", "--no-build-isolation"),
-    *("--index-strategy", "unsafe-best-match"),
+    *("pip", "compile", "--python", "python3"),
+    *("--index-strategy", "unsafe-best-match", "--format", "pylock.toml", "--no-header"),
 )
-_NO_WHEEL = re.compile(r"(?:all versions of \S+ have|\S+==\S+ has) no usable wheels")
-"""How uv reports that a package has no wheel for the image in any version, or in the wanted one."""
+_UNBUILT = re.compile(r"Failed to (?:download and )?build `([A-Za-z0-9][\w.-]*?)(?:==|@| |`)")
+_NEEDS_IMAGE = re.compile(r"No module named|resolving: `|requirements from `build-system")
+"""How uv reports a build that needs packages that its own environment does not have."""
+_MOST_SOURCES = 20
+"""The most sources that are built with the packages of the image."""
 
 
 class Question(NamedTuple):
@@ -31,6 +40,18 @@ class Question(NamedTuple):
         return [name for name in facts.packages if name not in self.changeable]
 
 
+class Refusal(process.ProgramError):
+    """No versions fit together, or uv cannot know it; ``text`` is its whole message."""
+
+    def __init__(self, status: int, printed: str) -> None:
+        super().__init__(["uv"], status, printed)
+        self.text = clean(printed).strip()
+
+    def needing_image(self) -> set[str]:
+        """Return the sources whose build fails because it needs packages of the image."""
+        return set(_UNBUILT.findall(self.text)) if _NEEDS_IMAGE.search(self.text) else set()
+
+
 class Resolution:
     """Ask uv in a container of an image."""
 
@@ -38,37 +59,77 @@ class Resolution:
         self.container, self.facts = container, facts
         self._sources = Sources(container.site.pip, "").together()
         self._built = False
+        self._with_image: set[str] = set()
+        """The sources that are built with the packages of the image."""
+        self._early: set[str] = set()
+        """The packages that have pre-releases only."""
 
-    def lock(self, question: Question, *, sources: bool = False) -> str:
+    def lock(self, question: Question) -> str:
         """Return the text of a pylock.toml (PEP 751) with what is added.
 
-        A source is built, in the container, only where a package has no wheel. The lock names the
-        sources of all packages with ``sources`` or where one is built.
-        Raises ``ProgramError`` if nothing fits.
+        Sources take part: the container builds their metadata. Raises ``Refusal`` if nothing fits.
         """
         leave_out = [f"--no-emit-package={name}" for name in question.kept(self.facts)]
-        words = ["--format", "pylock.toml", "--no-header", *leave_out]
-        if sources:
-            if self.container.code:
-                with suppress(process.ProgramError):
-                    self._compile(question, *words, "--no-build")
-            return self._relock(question, self._compile(question, *words))
-        printed, built = self._ask(question, *words)
-        # The user's own code is built for its metadata, too.
-        return self._relock(question, printed) if built or self.container.code else printed
+        return self._relock(question, self.solve(question, *leave_out))
+
+    def solve(self, question: Question, *words: str) -> str:
+        """Return what ``compile`` does, without pre-releases that nobody asks for.
+
+        Those of packages without another release are allowed: others depend on such versions.
+        """
+        printed = self.compile(question, *words)
+        early = {n for n, v in self.versions(printed).items() if Version(v).is_prerelease}
+        finished = {name for name in early if self._has_release(name)}
+        if not finished:
+            return printed
+        self._early = {*self._early, *(early - finished)}
+        return self.compile(question, "--prerelease", "explicit", *words)
 
     def compile(self, question: Question, *words: str) -> str:
-        """Return what uv prints; it builds a source only where a package has no wheel."""
-        return self._ask(question, *words)[0]
+        """Return the lock that uv prints in a container where code of sources may run."""
+        self._prepare_code(question)
+        while True:
+            try:
+                return self._compile(question, *words)
+            except Refusal as refusal:
+                names = refusal.needing_image()
+                if names <= self._with_image or len(self._with_image) > _MOST_SOURCES:
+                    raise
+                self._with_image |= names
 
-    def _ask(self, question: Question, *words: str) -> tuple[str, bool]:
-        """Return what uv prints, and whether it could build sources."""
+    def newest(self, lines: Sequence[str]) -> dict[str, str]:
+        """Return the newest versions that requirements allow, by name; a source counts, too.
+
+        Nothing is built. Raises ``Refusal`` if one has no version that is not a pre-release.
+        """
+        inputs = self.container.part("newest")
+        settings = inputs / "uv.toml"
+        names = [normal(Requirement(each).name) for each in lines]
+        settings.write_text("".join(f'[[dependency-metadata]]\nname = "{n}"\n' for n in names))
+        words = ["--no-deps", "--prerelease", "explicit", "--config-file", str(settings)]
+        mounts = Mounts(self.container.part("newest-files"), (inputs,))
+        printed = self._run(mounts, lines, *words)
+        return {normal(row["name"]): row["version"] for row in rows(printed)}
+
+    def versions(self, printed: str) -> dict[str, str]:
+        """Return the versions in a lock, by name, without those of the image's packages."""
+        lines = read_pins(printed, (), self.container.code).lines
+        found = (line.partition("==") for line in lines if STAND_IN not in line)
+        return {normal(name): version for name, _, version in found}
+
+    def _prepare_code(self, question: Question) -> None:
+        """Let uv ask the user's own code what it needs; later, nothing can change the code."""
+        own = [line for line in question.lines if line.startswith("-e ")]
+        if own and not self._built:
+            with suppress(Refusal):
+                self._compile(question._replace(lines=own), "--no-deps", "--no-build")
+
+    def _has_release(self, name: str) -> bool:
+        """Return whether a package has a version that is not a pre-release."""
         try:
-            return self._compile(question, *words, "--no-build"), False
-        except process.ProgramError as error:
-            if not _NO_WHEEL.search(" ".join(error.problems[0].why.split())):
-                raise
-        return self._compile(question, *words), True
+            return bool(self.newest([name]))
+        except Refusal:
+            return False
 
     def _compile(self, question: Question, *words: str) -> str:
         """Return what uv prints; the image's packages are constraints unless they may change."""
@@ -80,10 +141,17 @@ class Resolution:
         # What uses a changed package must still find what it needs.
         users = {user for name in question.changeable for user in self._users(name, question)}
         lines = [f"--find-links {folder}", *question.lines, *sorted(users)]
-        write_lines(inputs / "constraints.txt", self._stand_ins(question, folder))
+        known = self._stand_ins(question, folder)
+        early = [f"{name}>=0.dev0" for name in sorted(self._early)]
+        write_lines(inputs / "constraints.txt", [*known, *early])
+        # PyTorch of an index is no use to a build: it has to be the image's.
+        fixed = [each for each in known if each.partition("==")[0] in self.facts.protected()]
+        write_lines(inputs / "build.txt", fixed)
+        options = [f"--constraints={inputs / 'constraints.txt'}"]
+        options += [f"--build-constraints={inputs / 'build.txt'}", "--no-config"]
+        options += [f"--no-build-isolation-package={each}" for each in sorted(self._with_image)]
         mounts = self._mounts(inputs, builds="--no-build" not in words)
-        constraints = f"--constraints={inputs / 'constraints.txt'}"
-        return self._run(mounts, lines, "--no-config", constraints, *words)
+        return self._run(mounts, lines, *options, *words)
 
     def _mounts(self, inputs: Path, *, builds: bool) -> Mounts:
         """Return what a container sees that builds sources, or the user's own code alone.
@@ -102,17 +170,17 @@ class Resolution:
         inputs = self.container.part("pins")
         settings = inputs / "uv.toml"
         settings.write_text(pins.settings)
-        words = ["--no-deps", "--config-file", str(settings), "--format", "pylock.toml"]
+        words = ["--no-deps", "--config-file", str(settings)]
         mounts = Mounts(self.container.part("files"), (inputs,))
-        return f"{self._run(mounts, pins.lines, *words, '--no-header')}{pins.own}"
+        return f"{self._run(mounts, pins.lines, *words)}{pins.own}"
 
     def _run(self, mounts: Mounts, lines: Iterable[str], *words: str) -> str:
-        """Return what uv prints for lines of requirements; raise ``ProgramError`` if it fails."""
+        """Return the lock of lines of requirements; raise ``Refusal`` if uv finds none."""
         wanted = mounts.reads[0] / "wanted.txt"
         write_lines(wanted, [*self._sources, *lines])
         done = self.container.uv(mounts, *_COMPILE, *words, str(wanted))
         if done.returncode:
-            raise process.ProgramError(["uv"], done.returncode, done.stderr)
+            raise Refusal(done.returncode, done.stderr)
         return done.stdout
 
     def _users(self, name: str, question: Question) -> Iterable[str]:

@@ -1,5 +1,6 @@
 """Find uv, and write what it reads: pip's sources, and stand-ins for packages that are there."""
 
+import json
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,8 @@ from lumicontainer.system import process
 
 _TRUE = ("1", "true", "yes", "on", "y", "t")
 """The words by which pip switches an option on."""
+_LISTS = ("--extra-index-url", "--find-links")
+_STRATEGY = {"--index-strategy": "unsafe-best-match"}
 STAND_IN = "in.the.image"
 """Marks the version of a stand-in for a package that the image has already."""
 
@@ -39,6 +42,14 @@ class Sources:
         """Return the lines of requirements that name all sources."""
         first = ["--no-index"] if self._no_index else self._default
         return [*first, *(f"--extra-index-url {each}" for each in self._extra), *self._links]
+
+    def settings(self, links: Path) -> str:
+        """Return them as uv's own settings, with one more folder of wheels."""
+        found = [line.partition(" ") for line in [*self.together(), f"--find-links {links}"]]
+        lists = {option: [b for a, _, b in found if a == option] for option in _LISTS}
+        single = {option: value for option, _, value in found if option not in _LISTS}
+        rows = {**lists, **{name: value or True for name, value in single.items()}, **_STRATEGY}
+        return "".join(f"{name[2:]} = {json.dumps(value)}\n" for name, value in rows.items())
 
     def each(self) -> list[list[str]]:
         """Return the lines that name one source, for each source in the order of pip."""

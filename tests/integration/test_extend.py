@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 from lumicontainer.extending.record import read_record
 
@@ -80,6 +81,20 @@ def test_packages_are_added_beside_the_image_and_nothing_else_changes(folder: Pa
     start = ("--silent", "exec", "--userns", "--bind", mount, "--bind", folder / "code", IMAGE)
     assert run([ENGINE, *start, "python3", "-I", "-c", USES], cwd=folder).stdout == SEEN
     assert f"--bind {mount}" in lumicontainer("binds", "--with", file, IMAGE, cwd=folder).stdout
+
+
+@pytest.mark.parametrize(
+    ("package", "module", "oldest"),
+    [("hydra-core", "hydra", "1.3.2"), ("seqeval", "seqeval", "1.2.2")],
+)
+def test_a_package_that_needs_a_source_keeps_its_newest_version(
+    folder: Path, package: str, module: str, oldest: str
+) -> None:
+    succeeded(extend(folder, package, "-o", "mine.sqsh"))
+    version = read_record(folder / "mine.sqsh").packages[package]
+    assert Version(oldest) <= Version(version)
+    assert not Version(version).is_prerelease
+    assert in_image(folder, "python3", "-c", f"import {module}").returncode == 0
 
 
 def test_a_conflict_with_the_image_is_shown_with_the_ways_out(folder: Path) -> None:

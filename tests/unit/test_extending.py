@@ -12,7 +12,6 @@ from lumicontainer.extending.extension import Order
 from lumicontainer.extending.facts import Facts, Installed
 from lumicontainer.extending.lock import hashes
 from lumicontainer.extending.lock.locked import rows
-from lumicontainer.extending.resolution import _NO_WHEEL
 from lumicontainer.extending.wanted import Wanted, read_wanted
 
 ZEROS, ONES, TWOS = ("0" * 64, "1" * 64, "2" * 64)
@@ -357,16 +356,3 @@ error: No solution found when resolving dependencies
 def test_what_a_package_needs_is_read_from_the_message_of_uv() -> None:
     found = [(each.asker, each.wanted) for each in conflicts._read(UV)]
     assert found == [("vllm 0.16.0", "torch ==2.9.1"), ("", "vllm ==0.16.0")]
-
-
-@pytest.mark.parametrize(
-    ("text", "builds"),
-    [
-        ("Because all versions of docopt have no usable wheels and you require docopt", True),
-        ("Because antlr4==4.8 has no usable wheels", True),
-        ("Because sentence-transformers<=2.2.2 has no usable wheels and only", False),
-    ],
-    ids=["no version", "this version", "old versions"],
-)
-def test_a_source_is_built_only_where_no_wheel_can_do(text: str, builds: bool) -> None:
-    assert bool(_NO_WHEEL.search(text)) is builds

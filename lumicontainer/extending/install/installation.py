@@ -48,10 +48,11 @@ class Installation:
             seen = self._container.part("unpacked") / "wheels"
             # A source may be built with the wheels.
             self._unpack(self._wheels, seen)
+            settings = sources.write_settings(self._container, self._facts)
             for each in to_build:
                 source = places[each.file] if each.file else each.folder
                 assert source is not None
-                built = sources.build_wheel(self._container, each, source, seen)
+                built = sources.build_wheel(self._container, each, source, seen, settings)
                 self._wheels.append(built)
         self._packages.parent.mkdir(parents=True)
         self._unpack(self._wheels, self._packages, "--compile-bytecode")
