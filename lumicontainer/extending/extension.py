@@ -2,7 +2,7 @@
 
 import hashlib
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -19,10 +19,13 @@ from lumicontainer.extending.wanted import Wanted
 from lumicontainer.image import records, squashfs
 from lumicontainer.system import units
 from lumicontainer.system.files.partial import hold_folder, partial_file, remove_leftovers
-from lumicontainer.system.files.regular import FileState, file_state
+from lumicontainer.system.files.regular import FileState, file_state, open_regular
 from lumicontainer.system.files.write import replace, sync, write_whole
 from lumicontainer.system.os_errors import refused
 from lumicontainer.system.terminal.progress import Progress
+
+_LARGEST = 16 << 20
+"""Bytes of a file that describes the user's own code."""
 
 
 class Order(NamedTuple):
@@ -44,15 +47,22 @@ class Order(NamedTuple):
         return extension_key({**inputs, "hashes": given, **of_image})
 
 
-def _setup(folder: Path) -> str:
-    """Return what decides the metadata of the user's own code."""
+def _setup(folder: Path) -> Mapping[str, str]:
+    """Return the hashes of the files that decide the metadata of the user's own code."""
     names = ("pyproject.toml", "setup.py", "setup.cfg")
-    return "".join(_content(folder / name) for name in names if (folder / name).is_file())
+    return {each: _digest(folder / each) for each in names if (folder / each).is_file()}
 
 
-def _content(file: Path) -> str:
-    """Return the text of a file, which may be in any encoding."""
-    return file.read_text("utf-8", "surrogateescape")
+def _digest(file: Path) -> str:
+    try:
+        with open_regular(file) as stream:
+            content = stream.read(_LARGEST + 1)
+    except OSError as error:
+        raise refused(error, "cannot read your own code", str(file)) from error
+    if len(content) > _LARGEST:
+        why, hint = f"it has more than {units.size(_LARGEST)}", "name another folder: --editable DIR"
+        raise InputError(Problem("cannot read your own code", str(file), why, hint))
+    return hashlib.sha256(content).hexdigest()
 
 
 def is_current(order: Order, output: Path) -> bool:
@@ -158,7 +168,8 @@ def built(order: Order, output: Path, progress: Progress) -> Iterator[Built]:
     with working_folder() as folder:
         container = open_container(order.image, folder, order.wanted.code)
         with progress.step("resolve"):
-            before = read_image_state(order.image)
+            # Later the backend of the user's own code may change its files.
+            key, before = order.key(), read_image_state(order.image)
             facts = before.facts
             _say_source(order.image, facts, progress)
             _check(order, facts)
@@ -173,7 +184,7 @@ def built(order: Order, output: Path, progress: Progress) -> Iterator[Built]:
         for warning in facts.hidden(packages):
             progress.say(str(warning))
         record = Record(
-            key=order.key(),
+            key=key,
             image=order.image.name,
             identity=before.identity,
             packages=packages,

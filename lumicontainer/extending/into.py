@@ -68,7 +68,7 @@ def make(order: Order, output: Path, progress: Progress) -> Record:
                 _fill(layer, tree, before, record)
                 packed = tree.with_name("layer.sqsh")
                 squashfs.pack_as_root(layer, packed, *squashfs.form_of(order.image))
-                _write(order, partial, packed)
+                _write(order.image, partial, packed, record.key)
             before.require_same()
             replace(partial, output)
         except OSError as error:
@@ -134,13 +134,12 @@ def _sums(text: bytes, changed: Mapping[str, bytes]) -> bytes:
     return "".join(f"{digests.get(name, old)}  {name}\n" for old, _, name in lines).encode()
 
 
-def _write(order: Order, target: Path, packed: Path) -> None:
+def _write(image: Path, target: Path, packed: Path, key: str) -> None:
     """Write an image of the data of the old one and of the new layer."""
-    image = order.image
     found = records.metadata(image)
-    labels = {**found.labels, _LABEL: order.key()}
+    labels = {**found.labels, _LABEL: key}
     if own := records.key(image):
-        inputs = {"image": own, "extension": order.key()}
+        inputs = {"image": own, "extension": key}
         labels[inspect.KEY_LABEL] = extension_key(inputs)
     attributes = {"labels": labels, "deffile": found.definition or ""}
     metadata = {"data": {"attributes": attributes}, "type": "container"}

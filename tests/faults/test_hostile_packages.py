@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer.extending.extension import Order
+from lumicontainer.extending.record import read_record
+from lumicontainer.extending.wanted import read_wanted
+
 from ..integration.conftest import recipes, small
 from . import hostile
 
@@ -120,12 +124,17 @@ def prepare_metadata_for_build_editable(*words):
 
 def build_editable(*words):
     note()
+    open("setup.cfg", "w").write("[metadata]\\n")
     return build_wheel(*words)
 """
 """The backend of the user's own code: it writes into the folder, as many do."""
 
 
-def test_code_of_the_user_is_changed_by_its_own_backend_alone(host: Host) -> None:
+def test_code_of_the_user_is_changed_by_its_own_backend_alone(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in host.environment.items():
+        monkeypatch.setenv(name, value)
     code = host.folder / "code"
     code.mkdir()
     files = hostile.wheel_files("mine", {"mine.pth": f"{code}\n"})
@@ -136,9 +145,11 @@ def test_code_of_the_user_is_changed_by_its_own_backend_alone(host: Host) -> Non
     (code / "pyproject.toml").write_text(project)
     before = {path.name: path.read_text() for path in code.iterdir()}
     hostile.write_source(host.packages, f"{host.attack}\n{hostile.CHANGE}")
+    key = Order(host.image, read_wanted(["evil"], [], [code]), frozenset(), "").key()
     done = host.extend("evil", "--editable", str(code))
     assert done.returncode == 0, done.stderr
-    assert {"note", *before} == {path.name for path in code.iterdir()} - {"__pycache__"}
+    assert read_record(host.folder / "mine.sqsh").key == key
+    assert {"note", "setup.cfg", *before} == {path.name for path in code.iterdir()} - {"__pycache__"}
     assert {name: (code / name).read_text() for name in before} == before
 
 

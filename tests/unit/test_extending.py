@@ -114,6 +114,8 @@ def test_code_in_an_old_encoding_has_a_key(tmp_path: Path, monkeypatch: pytest.M
         return Order(image, Wanted((), code=(tmp_path,)), frozenset(), "").key()
 
     assert key(b"# caf\xe9") != key(b"# caf\xe8")
+    with pytest.raises(InputError, match="it has more than 16.0 MiB"):
+        key(bytes(17 << 20))
 
 
 FILES = f"""\
