@@ -18,6 +18,8 @@ MANIFEST = "sha256sums"
 PROGRAMS = ("lumi-entry", "lumi-verify")
 """What of the baked-in files is put on PATH."""
 VERIFY = f"{HOME}/bin/lumi-verify"
+LONGEST_CHECK = 7 * 24 * 3600
+"""Seconds; no job of LUMI may take longer."""
 DEFAULTS: Mapping[str, str] = {"PYTHONNOUSERSITE": "1"}
 """What every image sets where neither a layer nor the user does: packages in ~/.local, which
 containers see, would hide those of the image."""

@@ -60,7 +60,10 @@ def _digest(file: Path) -> str:
     except OSError as error:
         raise refused(error, "cannot read your own code", str(file)) from error
     if len(content) > _LARGEST:
-        why, hint = f"it has more than {units.size(_LARGEST)}", "name another folder: --editable DIR"
+        why, hint = (
+            f"it has more than {units.size(_LARGEST)}",
+            "name another folder: --editable DIR",
+        )
         raise InputError(Problem("cannot read your own code", str(file), why, hint))
     return hashlib.sha256(content).hexdigest()
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.image import records
-from lumicontainer.image.records import DIGEST, LINE, PACKAGE, TEXT, VERSION, Table
+from lumicontainer.image.records import DIGEST, PACKAGE, PATH, TEXT, VERSION, Table
 from lumicontainer.system import budget, process
 
 NAME = "lumicontainer.json"
@@ -19,7 +19,7 @@ _SCHEMA: records.Schema = {
     **dict.fromkeys(("key", "identity"), DIGEST),
     **dict.fromkeys(("image", "command"), TEXT),
     "packages": Table(PACKAGE, VERSION),
-    "code": [LINE],
+    "code": [PATH],
     "protected?": Table(PACKAGE, DIGEST),
     "lock?": DIGEST,
 }

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from lumicontainer.core.yaml import readers
 from lumicontainer.core.yaml.nodes import Node, Scalar
 from lumicontainer.core.yaml.parse import parse_yaml
-from lumicontainer.core.yaml.urls import without_secrets
+from lumicontainer.core.yaml.urls import NO_HOST, has_valid_host, without_secrets
 from lumicontainer.errors import DownloadError, HostError, Place, Problem, Problems, did_you_mean
 from lumicontainer.system.files import trust
 from lumicontainer.system.terminal import masking
@@ -90,12 +90,13 @@ def _address(node: Node, problems: Problems, what: str, schemes: tuple[str, ...]
     if text is None:
         return None
     scheme, _, rest = text.partition("://")
+    why, hint = "", f"write {OPTION} FROM=TO, such as https://github.com/=/srv/mirrors/github/"
     if scheme in schemes and rest and not any(map(str.isspace, text)):
-        return text
-    forms = ", ".join(f"{each}://…" for each in schemes)
-    hint = f"write {OPTION} FROM=TO, such as https://github.com/=/srv/mirrors/github/"
-    shown = without_secrets(text)
-    problems.add(f"invalid {what} '{shown}': expected {forms}", node.place, hint=hint)
+        if has_valid_host(text):
+            return text
+        why = NO_HOST
+    forms, shown = ", ".join(f"{each}://…" for each in schemes), without_secrets(text)
+    problems.add(f"invalid {what} '{shown}': expected {forms}", node.place, why=why, hint=hint)
     return None
 
 

@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from lumicontainer.core import shell
 from lumicontainer.core.apptainer_syntax import fits_a_line
+from lumicontainer.core.yaml.urls import has_valid_host
 from lumicontainer.errors import HostError, LumicontainerError, Problem
 from lumicontainer.host.mirrors import VARIABLE, folder_of, mirror_lines, mirrored, missing_folder
 from lumicontainer.system import process
@@ -129,6 +130,8 @@ def _local_folders(values: Iterable[str]) -> Iterable[Path]:
     The pages of an index, in its folder ``simple``, link to files in a folder beside it.
     """
     for word in " ".join(values).split():
+        if not has_valid_host(word):
+            continue
         path = Path(unquote(urlsplit(word).path) if word.startswith("file:") else word)
         folder = path.parent if path.name == "simple" else path
         if path.is_absolute() and folder.is_dir():

@@ -6,13 +6,14 @@ names, because a later lumicontainer may add some.
 """
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from lumicontainer.constants import HOME, OPEN_PATH, STEM
+from lumicontainer.constants import HOME, LONGEST_CHECK, OPEN_PATH, STEM
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.image import inspect as images
 from lumicontainer.inside.verify.options import LEVELS
@@ -40,6 +41,8 @@ class Kind(NamedTuple):
     types: frozenset[type]
     form: str = ""
     """The pattern that the whole of a text must match; empty if any text does."""
+    range: tuple[float, float] = (-math.inf, math.inf)
+    """The least and the most of a number."""
 
 
 class Table(NamedTuple):
@@ -72,10 +75,15 @@ ABSOLUTE_FOLDER = Kind(
     "an absolute path of plain characters", _STR, r"(?!(.*/)?\.\.(/|$))/[A-Za-z0-9._/+-]*"
 )
 INNER = Kind("a relative path", _STR, r"(?!/)(?!(.*/)?\.\.(/|$))[A-Za-z0-9_./+-]+")
+PATH = Kind(
+    *("an absolute path without ',' and ':'", _STR),
+    r"(/(?!\.{1,2}(/|$))[^/,:\x00-\x1f\x7f-\x9f\u2028\u2029]+)+",
+)
+"""A path that an engine binds, as \"SOURCE:TARGET,…\"."""
 MODULE = Kind("the name of a module", _STR, r"[A-Za-z_][A-Za-z0-9_.]*")
 DIGEST = Kind("hexadecimal digits", _STR, r"[0-9a-f]*")
 FLAG = Kind("true or false", frozenset({bool}))
-_NUMBER = Kind("a number", frozenset({int, float}))
+_SECONDS = Kind(f"seconds from 1 to {LONGEST_CHECK}", frozenset({int}), range=(1, LONGEST_CHECK))
 _SCALAR = Kind("a text, number, true or false", _ANY, VALUE.form)
 _VERSION = Kind("a version", _ANY, VERSION.form)
 _BIND = {"path": ABSOLUTE, "reason?": LINE, "source?": LINE}
@@ -104,7 +112,7 @@ _CHECK = {
     "name": Kind("the name of a check", _STR, rf"{STEM}/{STEM}"),
     **dict.fromkeys(("summary", "hint"), LINE),
     "file": INNER,
-    "timeout_seconds": _NUMBER,
+    "timeout_seconds": _SECONDS,
     "level": frozenset(LEVELS),
     "runs?": WORD,
     "needs?": Table(WORD, Kind("a word or a number", _ANY, WORD.form)),
@@ -156,6 +164,9 @@ def _require_kind(kind: Kind, value: Any, where: str) -> None:
     _expect(type(value) in kind.types, kind.words, value, where)
     if kind.form and isinstance(value, str) and not re.fullmatch(kind.form, value):
         raise RecordError(f"{where}: expected {kind.words}, got {value[:40]!a}")
+    least, most = kind.range
+    if isinstance(value, int | float) and not least <= value <= most:
+        raise RecordError(f"{where}: expected {kind.words}, got {value!s:.40}")
 
 
 def _require_rows(table: Table, value: Mapping[str, Any], where: str) -> None:

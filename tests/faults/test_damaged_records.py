@@ -18,7 +18,15 @@ import pytest
 from lumicontainer.cli import main
 from lumicontainer.image import records, sif
 from lumicontainer.image.inspect import KEY_LABEL
-from lumicontainer.image.records import CHECKS, METADATA, PACKAGES, RESOLVED, RecordError, parse
+from lumicontainer.image.records import (
+    CHECKS,
+    METADATA,
+    PACKAGES,
+    PATH,
+    RESOLVED,
+    RecordError,
+    parse,
+)
 
 from ..conftest import ROOT
 from ..integration.conftest import lumicontainer
@@ -118,6 +126,22 @@ def test_a_mutated_record_is_of_its_form_or_is_refused_in_words(name: str) -> No
             records.require_schema(schema, value, "")
             json.dumps(value, indent=2).encode("utf-8")
     assert refused > len(contents) // 4
+
+
+@pytest.mark.parametrize("limit", [0, -1, 0.5, 1e300, 604801, 10**400, True])
+def test_a_check_that_never_ends_or_never_begins_is_refused(limit: float) -> None:
+    content = json.dumps([{**CHECK, "timeout_seconds": limit}]).encode()
+    with pytest.raises(RecordError, match="timeout_seconds: expected seconds from 1 to 604800"):
+        parse(content, CHECKS)
+
+
+@pytest.mark.parametrize(
+    "path", ["x", "", "/", "/a//b", "/a/../b", "/a/.", "/a/", "/a:/etc", "/a,/b:/etc", "/a\n"]
+)
+def test_an_extension_binds_paths_at_themselves_alone(path: str) -> None:
+    assert parse(b'["/home/me/my code/..a"]', [PATH])
+    with pytest.raises(RecordError, match="expected an absolute path"):
+        parse(json.dumps([path]).encode(), [PATH])
 
 
 def image(folder: Path, name: str, content: bytes) -> Path:

@@ -149,7 +149,9 @@ def test_code_of_the_user_is_changed_by_its_own_backend_alone(
     done = host.extend("evil", "--editable", str(code))
     assert done.returncode == 0, done.stderr
     assert read_record(host.folder / "mine.sqsh").key == key
-    assert {"note", "setup.cfg", *before} == {path.name for path in code.iterdir()} - {"__pycache__"}
+    assert {"note", "setup.cfg", *before} == {path.name for path in code.iterdir()} - {
+        "__pycache__"
+    }
     assert {name: (code / name).read_text() for name in before} == before
 
 

@@ -33,6 +33,9 @@ OTHERS = [
     "HTTPS://host/x",
     "data:,x",
     "https://a:b/c",
+    "https://a:99999/c",
+    "https://[::1::]/c",
+    "file://[x/c",
 ]
 
 Door = Callable[[Path, str], str]

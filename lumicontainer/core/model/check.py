@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from typing import Annotated, NamedTuple
 
+from lumicontainer.constants import LONGEST_CHECK
 from lumicontainer.core.model.files import LayerFile
 from lumicontainer.core.yaml import validators
 from lumicontainer.core.yaml.nodes import Node
-from lumicontainer.core.yaml.readers import choice, schema_of, with_schema
+from lumicontainer.core.yaml.readers import checked, choice, integer, schema_of, with_schema
 from lumicontainer.core.yaml.record import fields_of
 from lumicontainer.core.yaml.validators import Line, Name
-from lumicontainer.errors import Problems
+from lumicontainer.errors import Fault, Problems
 
 FOLDER = "checks/"
 """The folder of checks in that of a layer."""
@@ -72,6 +73,12 @@ def _threshold(node: Node, problems: Problems) -> Threshold | None:
     return found
 
 
+def _timeout(value: int) -> Fault | None:
+    if 1 <= value <= LONGEST_CHECK:
+        return None
+    return Fault(f"invalid time limit {value}", hint=f"write seconds from 1 to {LONGEST_CHECK}")
+
+
 class Check(NamedTuple):
     """Describe what must hold in an image, and the script that finds out."""
 
@@ -87,7 +94,9 @@ class Check(NamedTuple):
     runs: Annotated[str, choice(RUNS, "value of runs")] = RUNS[0]
     """Where it runs: on one process, on one process of each `node`, or as `ranks` that work
     together."""
-    timeout_seconds: int = 60
+    timeout_seconds: Annotated[
+        int, checked(integer, _timeout, minimum=1, maximum=LONGEST_CHECK)
+    ] = 60
     """The time limit."""
     needs: Annotated[CheckNeeds, fields_of("needs", CheckNeeds)] = CheckNeeds()
     """What it needs; without it the check is skipped, with the reason."""

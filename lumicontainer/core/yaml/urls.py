@@ -4,6 +4,7 @@ A URL that is accepted is kept: in records, locks, logs and images. The configur
 such as pip's or ``--mirror``, may have passwords, and is not kept.
 """
 
+import ipaddress
 import re
 from collections.abc import Iterator, Sequence
 
@@ -15,7 +16,9 @@ _CHARACTERS = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
 _URL = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<authority>[^/?#]*)[^?#]*(?:\?(?P<query>[^#]*))?(?:#.*)?"
 )
-_HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9][A-Za-z0-9._-]*)(?::[0-9]{1,5})?")
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|[A-Za-z0-9][A-Za-z0-9._-]*)(?::([0-9]{1,5}))?")
+_LARGEST_PORT = 65535
+NO_HOST = "it has no valid host"
 _SECRET = re.compile(
     r"(?:.*[-_.])?(?:token|secret|pass(?:word|wd)?|signature|sig|auth|key|apikey|credential)", re.I
 )
@@ -44,8 +47,8 @@ def _faults(url: str, schemes: Sequence[str], *, pinned: bool) -> Iterator[tuple
         yield f"expected {', '.join(f'{each}://…' for each in schemes)}", write
     elif "@" in parts["authority"]:
         yield "it holds a user name or a password, and would be kept", _ELSEWHERE
-    elif not (_HOST.fullmatch(parts["authority"]) or parts["scheme"] == "file"):
-        yield "it has no valid host", write
+    elif not (parts["authority"] or parts["scheme"] == "file") or not has_valid_host(url):
+        yield NO_HOST, write
     else:
         for field in re.split("[&;]", parts["query"] or ""):
             name, equals, _ = field.partition("=")
@@ -54,6 +57,19 @@ def _faults(url: str, schemes: Sequence[str], *, pinned: bool) -> Iterator[tuple
         if parts["scheme"] == HTTP and not pinned:
             hint = f"write {HTTPS}://, or add its sha256"
             yield "by plain http anyone on the way can change it", hint
+
+
+def has_valid_host(url: str) -> bool:
+    """Return whether the host and the port of a URL can be read; it may have neither."""
+    authority = re.split("[/?#]", url.partition("://")[2], maxsplit=1)[0].rpartition("@")[2]
+    found = _HOST.fullmatch(authority)
+    if found is None:
+        return not authority
+    try:
+        ipaddress.ip_address(found[1] or "::")
+    except ValueError:
+        return False
+    return int(found[2] or 0) <= _LARGEST_PORT
 
 
 def without_secrets(url: str) -> str:
