@@ -1,5 +1,6 @@
 """Build what a recipe describes, unless it is there already."""
 
+import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from lumicontainer.build.cache import proven
 from lumicontainer.build.cache.shared.fetch import offers
 from lumicontainer.build.cache.shared.shared import SharedCache
 from lumicontainer.build.cache.store import Cache
-from lumicontainer.build.checks import reproducibility, script_syntax
+from lumicontainer.build.checks import reproducibility, script_syntax, unnoticed
 from lumicontainer.build.checks.reproducibility import ChangedFile
 from lumicontainer.build.failures.causes import naming_causes
 from lumicontainer.build.secrets import read_secrets
@@ -69,7 +70,7 @@ def order(
     """Plan a build, and look whether its output is up to date; raise what is wrong with either."""
     _refuse_unfinished(resolved.recipe)
     script_syntax.refuse_unparsable(resolved)
-    warnings = tuple(refuse(resolved.findings))
+    warnings = (*refuse(resolved.findings), *unnoticed.warnings(resolved, os.environ))
     plan = planned(resolved)
     path = Path(output or f"{resolved.recipe.name}.sif").absolute()
     if name := docker_output.name_of(output):
@@ -160,10 +161,12 @@ def require_replaceable(order: BuildOrder) -> None:
 
 
 def require_options(order: BuildOrder) -> None:
-    """Raise ``InputError`` for secrets and mirrors with which no build begins."""
+    """Raise an error for secrets, mirrors and a runtime with which no build begins."""
     if not order.current:
         read_secrets(order.options.secrets, order.plan)
         read_mirrors(order.options.mirrors)
+        if runtime := order.options.runtime:
+            runtimes.usable(runtime)
 
 
 def taken(order: BuildOrder) -> dict[str, str]:

@@ -13,7 +13,7 @@ from lumicontainer.commands import context
 from lumicontainer.core.model import Platform
 from lumicontainer.errors import HOST_UNFIT, OK
 from lumicontainer.extending.mounts import extended
-from lumicontainer.host.binds import Needs, needs_of, static_needs
+from lumicontainer.host.binds import Needs, missing_of_user, needs_of, static_needs
 from lumicontainer.image import sif
 from lumicontainer.system.terminal.output import line, print_json, printable, report, write_document
 from lumicontainer.system.user_namespaces import namespace_options
@@ -51,7 +51,7 @@ def read_needs(arguments: argparse.Namespace, platform: Platform, *, static: boo
     """
     find = static_needs if static else needs_of
     needs = extended(find(arguments.image, platform), arguments.image, arguments.extensions)
-    for problem in needs.problems:
+    for problem in (*needs.problems, *(() if static else missing_of_user(os.environ))):
         report(problem)
     return needs
 

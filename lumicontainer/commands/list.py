@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lumicontainer.commands import context
+from lumicontainer.core.catalog import open_catalog
 from lumicontainer.errors import INPUT_WRONG, OK, InputError, Problem, Problems
 from lumicontainer.host.machine import platform_here
 from lumicontainer.system.terminal.output import print_json, print_table, report
@@ -18,8 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the names and summaries; report documents that cannot be read."""
-    catalog = context.catalog_of(arguments)
-    broken: dict[Problem, None] = {}
+    problems = Problems()
+    catalog = open_catalog(arguments.recipes, problems)
+    broken = dict.fromkeys(problems.found)
     readers: dict[str, Callable[[str], Any]] = {
         "recipe": catalog.recipe,
         "profile": catalog.profile,

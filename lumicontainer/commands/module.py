@@ -3,6 +3,7 @@
 import argparse
 import re
 import shlex
+import stat
 import sys
 from pathlib import Path
 
@@ -48,6 +49,10 @@ def run(arguments: argparse.Namespace) -> int:
     prefix = arguments.prefix.absolute()
     for path in write_modules(modules, prefix, tcl=arguments.tcl):
         say(path)
+    if not (prefix / "modules").stat().st_mode & stat.S_IRGRP:
+        what, why = "nobody but you can read these modules", "your umask closes new files to others"
+        hint = f"chmod -R go+rX {shlex.quote(str(prefix))}, if they are for others"
+        report(Problem(what, str(prefix), why, hint, "warning"))
     sys.stdout.write(f"module use {shlex.quote(str(prefix / 'modules'))}\n")
     for name in dict.fromkeys(each.full_name for each in modules):
         sys.stdout.write(f"module load {name}\n")

@@ -8,6 +8,7 @@ from lumicontainer import api
 from lumicontainer.commands import context
 from lumicontainer.core import habits
 from lumicontainer.errors import OK, InputError, Problem
+from lumicontainer.host.binds import missing_of_user
 from lumicontainer.system import process
 from lumicontainer.system.terminal.output import report
 
@@ -50,6 +51,6 @@ def start(arguments: argparse.Namespace, command: Sequence[str], *, way: str = "
         recipes=arguments.recipes,
         extensions=arguments.extensions,
     )
-    for problem in image.warnings:
+    for problem in (*image.warnings, *missing_of_user(os.environ)):
         report(problem)
     process.become(image.command(command, way), os.environ)

@@ -302,14 +302,22 @@ class Catalog:
         return file
 
 
-def open_catalog(own: Path | None = None) -> Catalog:
-    """Return the shipped catalog, with the user's ``own`` recipes and layers before it."""
+def open_catalog(own: Path | None = None, problems: Problems | None = None) -> Catalog:
+    """Return the shipped catalog, with the user's ``own`` recipes and layers before it.
+
+    Raises ``InputError`` for names in the folder that nothing reads, or notes them in ``problems``.
+    """
     recipes, envs = [shipped_folder("recipes")], [shipped_folder("envs")]
     if own is not None:
         if not own.is_dir():
             what, hint = "there is no such folder of recipes", "check --recipes"
             raise InputError(Problem(what, str(own), hint=hint))
-        _refuse_misnamed(own)
+        _refuse_folder_of_layers(own)
+        misnamed = _misnamed(own)
+        if misnamed and problems is None:
+            raise InputError(*misnamed)
+        if problems is not None:
+            problems.found += misnamed
         recipes.insert(0, own)
         envs.insert(0, own / "envs")
     return Catalog(tuple(recipes), tuple(envs))
@@ -328,7 +336,17 @@ _MISNAMED = {
 """Names that nobody reads, with the one that is meant: a file's, or its folder's."""
 
 
-def _refuse_misnamed(own: Path) -> None:
+def _refuse_folder_of_layers(own: Path) -> None:
+    """Raise ``InputError`` if a folder is one in the place of ``layers``, or that of a layer."""
+    whole = own.resolve()
+    layer = (own / "layer.yaml").is_file()
+    if layer or any(own.glob("*/layer.yaml")):
+        parent = whole.parents[1] if layer else whole.parent
+        what = "expected a folder of recipes, got " + ("a layer" if layer else "a folder of layers")
+        raise InputError(Problem(what, str(own), hint=f"--recipes {display(parent)}"))
+
+
+def _misnamed(own: Path) -> list[Problem]:
     problems: dict[str, Problem] = {}
     for pattern, meant in _MISNAMED.items():
         for path in sorted(own.glob(pattern)):
@@ -341,8 +359,7 @@ def _refuse_misnamed(own: Path) -> None:
             wrong = path if file else own / pattern.partition("/")[0]
             hint = f"rename it to {meant.format(stem=path.stem)}"
             problems[str(wrong)] = Problem("nothing reads this name", display(wrong), hint=hint)
-    if problems:
-        raise InputError(*problems.values())
+    return list(problems.values())
 
 
 def _fit(profile: model.Profile, platform: model.Platform) -> bool:

@@ -119,6 +119,21 @@ def of_another(image: Path, record: Mapping[str, Any], platform: Platform) -> It
         yield Problem(what, str(image), why, hint, "warning")
 
 
+_BIND_VARIABLES = tuple(
+    f"{engine}_{name}" for engine in ("SINGULARITY", "APPTAINER") for name in ("BIND", "BINDPATH")
+)
+
+
+def missing_of_user(environment: Mapping[str, str]) -> Iterator[Problem]:
+    """Yield a warning for each path that the user's variables bind and this host does not have."""
+    for name in _BIND_VARIABLES:
+        sources = [each.partition(":")[0] for each in environment.get(name, "").split(",")]
+        for source in (each for each in sources if each and not Path(each).exists()):
+            what = f"{name} names a path that this host does not have"
+            hint = f"correct it: export {name}=PATH,PATH, or unset {name}"
+            yield Problem(what, source, "no container starts with it", hint, "warning")
+
+
 def takes_of_host(record: Mapping[str, Any], platform: Platform) -> bool:
     """Return whether an image with this record takes anything of a host of ``platform``."""
     return any(_wanted(record, platform))

@@ -1,7 +1,7 @@
 """Decide every value of an image: recipe, platform and settings in, ``Resolved`` out."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -92,6 +92,7 @@ def _resolve_layer(use: LayerUse, context: _Context) -> ResolvedLayer:
     layer, accelerator = context.materials.layers[use.layer], context.accelerator
     variant = layer.variants.get(accelerator, Variant())
     if variant.omit:
+        _check_left_out(use, layer, context)
         return ResolvedLayer(layer.name, layer.summary, omitted=variant.omit)
     settings = _settings(use, layer, variant, context)
     if why := variants.omitted(layer, variant, settings):
@@ -116,6 +117,38 @@ def _resolve_layer(use: LayerUse, context: _Context) -> ResolvedLayer:
     for check in (_check_used, _check_own_lines, _check_pip, _check_passwords):
         check(found, layer.place, context.problems)
     return found
+
+
+def _check_left_out(use: LayerUse, layer: Layer, context: _Context) -> None:
+    """Note values for a layer that is left out, if it could take them on no platform."""
+    options = context.options.get(layer.name, {})
+    given = {name: (value, f"--set {layer.name}.{name}") for name, value in options.items()}
+    for name, node in use.values.items():
+        if isinstance(node, Scalar):
+            given.setdefault(name, (node.text, str(node.place)))
+    known = variants.names(layer)
+    for name, (value, place) in given.items():
+        choices = variants.choices(layer, name)
+        if name not in known:
+            _note_unknown(layer, name, place, known, context.problems)
+        elif choices and not {*value.split()} <= {*choices}:
+            what, hint = (
+                f"layer '{layer.name}' has no {name} '{value}'",
+                did_you_mean(value, choices),
+            )
+            context.problems.add(what, place, hint=hint)
+
+
+def _note_unknown(
+    layer: Layer, name: str, place: Place | str, known: Iterable[str], problems: Problems
+) -> None:
+    names = sorted(known)
+    why = f"it has {', '.join(names) or 'none'}"
+    if len(names) > _MANY:
+        why = f"lumicontainer show {layer.name} --kind layer prints its parameters"
+    hint = habit_hint(PARAMETER, f"{layer.name}.{name}") or near_hint(name, names)
+    hint = (hint or "correct the name") if names else f"remove '{name}'"
+    problems.add(f"layer '{layer.name}' has no parameter '{name}'", place, why=why, hint=hint)
 
 
 def _check_used(layer: ResolvedLayer, place: Place, problems: Problems) -> None:
@@ -209,14 +242,7 @@ def _settings(
     for origin, values in given:
         for name, node in values.items():
             if name not in known:
-                what = f"layer '{layer.name}' has no parameter '{name}'"
-                why = f"it has {', '.join(sorted(known)) or 'none'}"
-                if len(known) > _MANY:
-                    why = f"lumicontainer show {layer.name} --kind layer prints its parameters"
-                habit = habit_hint(PARAMETER, f"{layer.name}.{name}")
-                hint = habit or near_hint(name, known) or "correct the name"
-                hint = hint if known else f"remove '{name}'"
-                context.problems.add(what, node.place, why=why, hint=hint)
+                _note_unknown(layer, name, node.place, known, context.problems)
                 continue
             value = parameter_value(known[name], node, context.problems)
             if value is not None:

@@ -247,8 +247,9 @@ def find(
     folders = map(os.path.dirname, keys.files(runner.env, place.launch))
     what = f"rank {place.rank} did not find rank 0 within {seconds:.0f} s"
     why = why or f"there is no key of rank 0 in {' or '.join(folders)}"
-    hint = "read the messages of rank 0, and run the same image on every rank; if the nodes share"
-    raise LaunchError(what, where, why, f"{hint} no folder: {keys.SET_ONE}", code=UNFIT)
+    hint = "read the messages of rank 0, and run the same image on every rank; if the ranks share"
+    hint = f"{hint} no folder, as on other nodes or with --contain: {keys.SET_ONE}"
+    raise LaunchError(what, where, why, hint, code=UNFIT)
 
 
 def serve_rank_0(runner: LaunchedRunner, checks: Sequence[Check], *, seconds: float) -> int:
