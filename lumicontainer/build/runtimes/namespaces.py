@@ -17,6 +17,7 @@ from lumicontainer.core.render.render import render_base
 from lumicontainer.engines import StepMounts, find_engine
 from lumicontainer.host.site import require_plain_path
 from lumicontainer.system import user_namespaces
+from lumicontainer.system.files.temporary import require_programs, temporary_root
 
 
 class Namespaces(Runtime):
@@ -35,6 +36,7 @@ class Namespaces(Runtime):
         # it maps ids by newuidmap.
         for command in (user_namespaces.PLAIN_NAMESPACE, with_ids):
             user_namespaces.require_namespaces(command)
+        require_programs(temporary_root(), with_ids)
 
     def as_root(self, *_: Path) -> list[str]:
         return user_namespaces.namespace_command()

@@ -22,6 +22,7 @@ from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.inside.checking import PROOT_TREE
 from lumicontainer.inside.image.walk import SHOWN
 from lumicontainer.system import process
+from lumicontainer.system.files.temporary import require_programs, temporary_root
 
 _HOST = ("/dev", "/proc", "/sys")
 _RESOLVER = "/etc/resolv.conf"
@@ -60,6 +61,7 @@ class PRoot(Runtime):
             what, why = "cannot build with PRoot as root", "PRoot stands for root's rights"
             hint = "build as an ordinary user, or with --runtime namespaces"
             raise HostError(Problem(what, why=why, hint=hint))
+        require_programs(temporary_root())
         process.capture(_recorded(_NOWHERE.parent, _NOWHERE, _NOWHERE, [*_start(), "/bin/true"]))
 
     def require_plan(self, plan: Plan) -> None:

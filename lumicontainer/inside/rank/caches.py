@@ -164,6 +164,8 @@ def _unusable(base: str, node: Node) -> str:
         return "this user may not write there"
     if status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX:
         return "other users may rename its files (chmod +t)"
+    if os.statvfs(base).f_flag & os.ST_NOEXEC:
+        return "compiled code cannot be loaded from it (it is mounted with noexec)"
     kind = file_system(base, node)
     if kind.partition(".")[0] in OFF_THE_NODE:
         return f"it is on {kind}, which nodes share"

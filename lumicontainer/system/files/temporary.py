@@ -4,14 +4,15 @@ import contextlib
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from lumicontainer.errors import HostError, Problem
+from lumicontainer.errors import HostError, LumicontainerError, Problem
 from lumicontainer.inside.node.private_folder import is_private
-from lumicontainer.system import flock
+from lumicontainer.system import flock, process
 from lumicontainer.system.files import trust
 from lumicontainer.system.os_errors import refused
 
@@ -30,11 +31,43 @@ def temporary_root() -> Path:
     with creating(root):
         root.mkdir(mode=0o700, exist_ok=True)
         private = is_private(root.lstat())
+        if private:
+            _keep_own_group(root)
     if not private:
         why = "it is not a folder of yours with mode 0700"
         hint = "remove it, or name another place with LUMICONTAINER_TMPDIR"
         raise HostError(Problem("the folder for builds is not private", str(root), why, hint))
     return root
+
+
+def _keep_own_group(root: Path) -> None:
+    """Give new files the user's own group; a user namespace has no group that a folder hands on."""
+    status = root.stat()
+    if status.st_mode & stat.S_ISGID or status.st_gid != os.getegid():
+        os.chown(root, -1, os.getegid())
+        root.chmod(0o700)
+
+
+def require_programs(root: Path, as_root: Sequence[str] = ()) -> None:
+    """Raise ``HostError`` if no program can be started from a folder.
+
+    With ``as_root``, the start of a command that runs as root of a user namespace, require that
+    files there can be given to another user.
+    """
+    give = 'chown 1:1 "$1" && ' if as_root else ""
+    with plain_folder("probe+", root) as folder:
+        program = folder / "program"
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+        command = [*as_root, "sh", "-c", f'{give}"$1"', "sh", str(program)]
+        try:
+            process.capture(command)
+        except LumicontainerError as error:
+            why = error.problems[0].why or error.problems[0].what
+            cannot = "give files to another user" if "chown: " in why else "start programs"
+            hint = "name another folder: export LUMICONTAINER_TMPDIR=/var/tmp"
+            what = f"cannot {cannot} in the folder for builds"
+            raise HostError(Problem(what, str(root), why, hint)) from error
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -260,3 +261,12 @@ def test_otherwise_downloads_stay_where_they_are(root: Path, env: Env, reason: s
     setting = decided(context(root, {**TASK, **env}))["HF_HUB_CACHE"]
     assert setting.value is None
     assert reason in setting.why
+
+
+def test_no_cache_lies_where_its_code_could_not_be_loaded(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_NOEXEC))
+    folder, why = caches.base(context(root))
+    assert folder == ""
+    assert why.endswith("(it is mounted with noexec)")
