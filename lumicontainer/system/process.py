@@ -232,12 +232,13 @@ def _session(
 
 
 def _end_now(child: subprocess.Popen[bytes]) -> None:
-    for number, grace in ((signal.SIGTERM, _GRACE), (signal.SIGKILL, None)):
-        if child.poll() is not None:
-            break
-        os.killpg(child.pid, number)
+    if child.poll() is None:
+        os.killpg(child.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(grace)
+            child.wait(_GRACE)
+    if child.poll() is None:
+        process_tree.kill(child.pid)
+        child.wait()
     for pipe in filter(None, (child.stdin, child.stdout, child.stderr)):
         pipe.close()
 
@@ -362,12 +363,13 @@ async def _chunks(
 async def _end(child: Process) -> None:
     if child.returncode is not None:
         return
-    for number, grace in ((signal.SIGTERM, _GRACE), (signal.SIGKILL, None)):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, number)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(child.wait(), grace)
-            return
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGTERM)
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(child.wait(), _GRACE)
+        return
+    process_tree.kill(child.pid)
+    await child.wait()
 
 
 def _bound(command: Sequence[str]) -> list[str]:
@@ -376,7 +378,8 @@ def _bound(command: Sequence[str]) -> list[str]:
     if not setpriv or not bash:
         return list(command)
     script = Path(__file__).parent / "scripts/lifeline.sh"
-    return [str(setpriv), "--pdeathsig", "TERM", str(bash), str(script), str(os.getpid()), *command]
+    end = [str(setpriv), "--pdeathsig", "TERM", str(bash), str(script)]
+    return [*end, str(os.getpid()), str(round(2 * _GRACE)), *command]
 
 
 def module_command(name: str, *words: str) -> list[str]:

@@ -29,3 +29,23 @@ def test_a_helper_ends_when_its_caller_is_killed(tmp_path: Path) -> None:
         assert lines.readline() == "begun\n"
         caller.send_signal(signal.SIGKILL)
         assert lines.read() == ""
+
+
+_STOPPED = """\
+import sys
+from lumicontainer.system import process
+process._GRACE = 1
+program = 'exec 3>"$1"; echo begun >&3; kill -STOP "$$"'
+process.in_new_session(["bash", "-c", program, "-", sys.argv[1]])
+"""
+
+
+def test_a_helper_that_is_stopped_ends_with_its_caller_too(tmp_path: Path) -> None:
+    """A stopped program gets no other signal than SIGKILL."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    command = [sys.executable, "-c", _STOPPED, str(pipe)]
+    with subprocess.Popen(command) as caller, pipe.open() as lines:
+        assert lines.readline() == "begun\n"
+        caller.send_signal(signal.SIGKILL)
+        assert lines.read() == ""
