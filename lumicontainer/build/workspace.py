@@ -40,10 +40,6 @@ _IDLE = "idle"
 """A file in a folder whose processes have all ended."""
 FAILED = "failed.json"
 """A file in a folder that is kept for inspection; it describes the failure."""
-_REMOVE = """\
-find "$1" -type d ! -perm -u=rwx -exec chmod u+rwx {} ';' 2>/dev/null
-exec rm -rf --one-file-system -- "$1"
-"""
 NEED_TREE = 4 << 30
 """Free bytes that every build needs; the tree of PyTorch takes 2.3 GB."""
 
@@ -211,14 +207,14 @@ def remove_tree(folder: Path) -> None:
         return
     with postponed():
         # It may fail while another build removes the folder too.
-        first = process.in_new_session(["sh", "-c", _REMOVE, "sh", str(folder)])
+        why = temporary.remove_own(folder)
         if folder.exists():
             remove = ["rm", "-rf", "--one-file-system", "--", str(folder)]
             try:
                 command = [*_owners_of(folder), *remove]
             except HostError as error:
                 # An ordinary user owns all files, and rm says what is wrong.
-                raise process.ProgramError(remove, first.returncode, first.stderr) from error
+                raise process.ProgramError(remove, 1, why) from error
             done = process.in_new_session(command)
             if done.returncode:
                 raise process.ProgramError(command, done.returncode, done.stderr)

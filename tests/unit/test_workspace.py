@@ -212,3 +212,21 @@ def test_who_shares_a_lock_is_known_by_its_process(tmp_path: Path) -> None:
 
 def folders(root: Path) -> Iterator[Path]:
     return (each for each in root.iterdir() if each.is_dir())
+
+
+CLOSED = """
+import os
+from lumicontainer.system.files.temporary import plain_folder
+with plain_folder("mine") as folder:
+    for name, mode in (("closed", 0), ("closed-to-writing", 0o555)):
+        (folder / name / "below").mkdir(parents=True)
+        (folder / name).chmod(mode)
+print(os.listdir(folder.parent))
+"""
+
+
+def test_folders_that_a_container_closed_are_removed(tmp_path: Path) -> None:
+    place = f"LUMICONTAINER_TMPDIR={tmp_path}"
+    command = ["env", place, *ordinary(), sys.executable, "-c", CLOSED]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "['.guard']\n", done.stderr

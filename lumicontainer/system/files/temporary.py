@@ -16,6 +16,11 @@ from lumicontainer.system import flock, process
 from lumicontainer.system.files import trust
 from lumicontainer.system.os_errors import refused
 
+_REMOVE = """\
+find "$1" -type d ! -perm -u=rwx -exec chmod u+rwx {} ';' 2>/dev/null
+exec rm -rf --one-file-system -- "$1"
+"""
+
 
 def temporary_folder() -> Path:
     """Return the folder for temporary files; raise ``HostError`` if others could replace it."""
@@ -85,12 +90,26 @@ def plain_folder(name: str, root: Path | None = None) -> Iterator[Path]:
     assert lock is not None
     try:
         for old in stale:
-            shutil.rmtree(old, ignore_errors=True)
+            _remove(old)
         with keep_from_cleaners(folder):
             yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
         os.close(lock)
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        remove_own(folder)
+
+
+def remove_own(folder: Path) -> str:
+    """Remove a folder whose files are the user's, and return why some are left, if so.
+
+    Folders in it may be closed: a container leaves such ones, and so do caches of modules.
+    """
+    return process.in_new_session(["sh", "-c", _REMOVE, "sh", str(folder)]).stderr
 
 
 @contextmanager
