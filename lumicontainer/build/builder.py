@@ -4,11 +4,11 @@ import asyncio
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from lumicontainer.build.cache.explain import stack_of
 from lumicontainer.build.cache.shared.shared import SharedCache
@@ -22,8 +22,11 @@ from lumicontainer.engines import StepMounts
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.host.machine import free_memory
 from lumicontainer.host.site import Site
+from lumicontainer.image.assembly.assemble import Source
+from lumicontainer.image.base_image import require_unchanged
 from lumicontainer.jobs.builds import CompileJobs
 from lumicontainer.system import flock
+from lumicontainer.system.files.regular import FileState
 from lumicontainer.system.terminal.progress import Progress, Task
 from lumicontainer.system.waiting import POLL
 
@@ -49,6 +52,21 @@ def silence_limit() -> float | None:
     return minutes * 60 or None
 
 
+class BaseImage(NamedTuple):
+    """Hold where the data of a base are that its layer does not have."""
+
+    source: Source
+    read_index: Callable[[], Awaitable[Path]]
+    """Returns the folder of their index, from the cache or read now; a tree is made by it."""
+    state: FileState | None = None
+    """The state of the image file when it was verified; None for one in the cache."""
+
+    def require_unchanged(self) -> None:
+        """Raise ``DownloadError`` if the image file was changed since."""
+        if self.state:
+            require_unchanged(self.source.path, self.state)
+
+
 @dataclass(frozen=True)
 class Builder:
     """Hold the values of a build."""
@@ -66,6 +84,8 @@ class Builder:
     secrets: Mapping[str, Path] = field(default_factory=dict)
     proven: dict[str, Entry] = field(default_factory=dict)
     """The cached objects whose bytes this build has verified, by name."""
+    images: dict[str, BaseImage] = field(default_factory=dict)
+    """By the name of the layer of a base: the data of its image file, which this build verified."""
     shared: SharedCache | None = None
     refused: set[str] = field(default_factory=set)
     """The objects that cannot be taken from the shared cache, and the reasons that were shown."""
@@ -125,6 +145,11 @@ class StepRun:
     memory_per_job: int = MEMORY_PER_JOB
 
     @property
+    def image(self) -> BaseImage | None:
+        """Return the data below the layers, if their base is an image file."""
+        return self.builder.images.get(self.below[0].name) if self.below else None
+
+    @property
     def jobs(self) -> int:
         """Return the number of compile jobs."""
         return self.builder.jobs_of(self.memory_per_job)
@@ -160,7 +185,8 @@ class StepRun:
 
         If it runs as the user, root runs ``first`` before.
         """
-        layers = [entry.layer for entry in self.below]
+        base = [self.image.source.path] if self.image else []
+        layers = [*base, *(entry.layer for entry in self.below)]
         mounts = StepMounts(self.temporary, self.binds())
         tree, state = self.sandbox / "tree", self.sandbox / STATE
         sandbox = Sandbox(self.root, tree, layers, mounts, state, self.apart, self.as_user, first)

@@ -22,6 +22,8 @@ _UNKNOWN = 200 * _MIB
 """Bytes of a layer that was never built here and expects nothing: most have less than 50 MB."""
 _EXPANSION = 4
 """The size of a tree relative to its squashfs (543 MB of pytorch-deepspeed unpack to 1.9 GB)."""
+_IN_PLACE = _EXPANSION * _MIB
+"""The unpacked bytes of the layer of a base that is an image file."""
 _SPARE = 64 * _MIB
 _BLOCK = 4096
 _INODES = 50_000
@@ -46,6 +48,8 @@ class Sizes(NamedTuple):
     """Sizes of the last builds of layers to be built."""
     expected: tuple[int, ...] = ()
     """Estimates for the layers to be built that were never built here."""
+    image: int = 0
+    """The size of the image file that is the base."""
 
     @property
     def missing(self) -> int:
@@ -59,7 +63,7 @@ class Sizes(NamedTuple):
         """
         if not (unpacks or self.missing):
             return _SPARE
-        tree = 0 if unpacked else _EXPANSION * self.cached
+        tree = 0 if unpacked else _EXPANSION * (self.cached + self.image)
         built = _EXPANSION * (self.missing + max(self.known + self.expected, default=0))
         return tree + max(built, NEED_TREE if self.expected else 0) + _SPARE
 
@@ -72,10 +76,14 @@ def sizes(plan: Plan, cache: Cache) -> Sizes:
     unpacked = {layer.name: layer.content.expects.size for layer in others}
     unpacked[BASE] = first.content.expects.size
     there = [entry.size for entry in stack_of(plan, cache.entry)]
+    if plan.bootstrap.file:
+        unpacked[BASE] = _IN_PLACE
     missing = [BASE, *(step.name for step in plan.steps)][len(there) :]
     known = (earlier[name] for name in missing if name in earlier)
     new = (unpacked.get(name, 0) // _EXPANSION for name in missing if name not in earlier)
-    return Sizes(sum(there), tuple(known), tuple(size or _UNKNOWN for size in new))
+    file = Path(plan.bootstrap.file) if plan.bootstrap.file else None
+    image = file.stat().st_size if file and file.is_file() else 0
+    return Sizes(sum(there), tuple(known), tuple(size or _UNKNOWN for size in new), image)
 
 
 def work(found: Sizes, folder: Path, *, unpacks: bool, unpacked: bool) -> Need:
@@ -98,7 +106,8 @@ def results(found: Sizes, cache: Path, output: Path, converted: int = 0) -> list
 
     ``converted`` are the bytes of layers in another compression, which the cache gets too.
     """
-    image = Need("the image", output.parent, found.cached + found.missing + _SPARE, 2, "--output")
+    size = found.image + found.cached + found.missing + _SPARE
+    image = Need("the image", output.parent, size, 2, "--output")
     return [cache_need(cache, found.missing + converted), image]
 
 

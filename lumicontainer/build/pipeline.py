@@ -7,12 +7,14 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from lumicontainer.build import disk_space, layers
+from lumicontainer.build import disk_space
 from lumicontainer.build.builder import Builder, Stack
 from lumicontainer.build.cache import store, usage
 from lumicontainer.build.cache.shared import fetch
 from lumicontainer.build.checks import smoke
 from lumicontainer.build.failures.failure import no_space
+from lumicontainer.build.layers import base as bases
+from lumicontainer.build.layers import layers
 from lumicontainer.build.run import Run
 from lumicontainer.build.runtimes.runtime import Runtime
 from lumicontainer.build.workspace import remove_tree
@@ -121,13 +123,14 @@ async def _build(builder: Builder, output: Path, *, verify: bool, more: int) -> 
 
 async def assemble(builder: Builder) -> Stack:
     """Return the layers of the plan, cached or built."""
+    await bases.require_cached_data(builder)
     await layers.begin(builder)
     return await _stacked(builder)
 
 
 async def _stacked(builder: Builder) -> Stack:
     plan = builder.plan
-    base = await layers.base_layer(builder)
+    base = await bases.base_layer(builder)
     new = asyncio.get_running_loop().create_future
     ready: dict[str, asyncio.Future[Stack]] = {key: new() for key in plan.keys}
     ready[plan.base_key].set_result((base,))
@@ -162,6 +165,7 @@ async def compile_layer(builder: Builder, name: str) -> store.Entry:
     if name not in compiles:
         what, hint = f"the layer '{name}' compiles nothing", did_you_mean(name, compiles)
         raise InputError(Problem(what, "--only-compile", hint=hint))
+    await bases.require_cached_data(builder)
     below = await layers.cached_below(builder, compiles[name])
     return await layers.wheels(builder, compiles[name], below)
 
@@ -193,6 +197,10 @@ async def _pack(builder: Builder, stack: Stack, partial: Path, labels: Mapping[s
     """Write the image file: the data of all layers, and of one with its records."""
     plan = builder.plan
     compression = compression_of(builder.runtime, plan.resolved.platform)
+    below = []
+    if stack[0].name in builder.images:
+        source, compression = await bases.source_in(builder, stack[0], compression)
+        below.append(source)
     definition = render(plan, "def", mirror=_public_mirror(stack[0], plan.bootstrap.release))
     labels = {**labels, **labels_of(plan)}
     attributes = {"labels": labels, "deffile": definition}
@@ -206,10 +214,12 @@ async def _pack(builder: Builder, stack: Stack, partial: Path, labels: Mapping[s
         if builder.runtime.checks_tree:
             await _complete_tree(run, notes)
         await asyncio.to_thread(squashfs.pack_as_root, notes, top, compression)
-        sources = [Source(path) for path in (*(entry.layer for entry in stored), top)]
-        total = sum(each.path.stat().st_size for each in sources)
+        sources = [*below, *map(Source, (*(entry.layer for entry in stored), top))]
+        total = sum(each.size or each.path.stat().st_size for each in sources)
         reached = functools.partial(task.reached, total=total)
         await asyncio.to_thread(squashfs.write_image, sources, partial, layout, reached)
+        if run.image:
+            run.image.require_unchanged()
         await asyncio.to_thread(remove_tree, run.root)
         builder.place.drop_log(run.name)
 

@@ -65,9 +65,17 @@ class Run(StepRun):
         if not self.apart:
             place.sandbox_layers = []
         words = map(str, (tree, self.sandbox / STATE, *(each.folder for each in self.below)))
-        await self.module("lumicontainer.build.tree.checkout", *words)
+        image = await self._image_words()
+        await self.module("lumicontainer.build.tree.checkout", *words, *image)
         if not self.apart:
             place.sandbox_layers = below
+
+    async def _image_words(self) -> list[str]:
+        """Return the words that name the data below the layers, if there are any."""
+        if not self.image:
+            return []
+        folder, source = await self.image.read_index(), self.image.source
+        return ["--image", str(folder), str(source.path), str(source.offset)]
 
     def left(self, suffix: str = "") -> list[Path]:
         """Take the files in the folder for wheels; raise ``StepError`` for other entries."""

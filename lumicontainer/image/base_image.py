@@ -47,5 +47,5 @@ def require_unchanged(path: Path, state: FileState) -> None:
     """Raise ``DownloadError`` if a file was changed since it was verified."""
     if os.path.lexists(path) and file_state(path) == state:
         return
-    what, hint = "the base image changed while it was unpacked", "repeat the build"
+    what, hint = "the base image changed while it was read", "repeat the build"
     raise DownloadError(Problem(what, str(path), hint=hint))

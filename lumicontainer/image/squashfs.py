@@ -79,6 +79,12 @@ def pack_as_root(tree: Path, target: Path, compression: str, block_size: int = B
     """
     command = [*squash_command(tree, target, compression, block_size), "-all-root"]
     command += ["-no-progress", "-action", "chmod(a+rX)@true"]  # The umask may hide them.
+    pack(command, target)
+    _share(target, 0o666)
+
+
+def pack(command: Sequence[str], target: Path) -> None:
+    """Run a command of mksquashfs that writes ``target``; raise ``SpaceError`` if it is full."""
     # mksquashfs refuses the variable beside its options for times.
     own = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
     done = process.in_new_session(command, env=own)
@@ -88,4 +94,3 @@ def pack_as_root(tree: Path, target: Path, compression: str, block_size: int = B
             problem = error.problems[0]._replace(where=str(target.parent), hint="free some space")
             raise SpaceError(problem)
         raise error
-    _share(target, 0o666)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lumicontainer.build.builder import Builder, Stack
-from lumicontainer.build.layers import base_layer
+from lumicontainer.build.layers.base import base_layer
 from lumicontainer.constants import HOME
 from lumicontainer.core import shell
 from lumicontainer.core.model import LayerFile

@@ -17,7 +17,6 @@ from lumicontainer.core.resolve.inputs import inputs
 from lumicontainer.errors import DownloadError, HostError, InputError
 from lumicontainer.image.base_image import require_image
 from lumicontainer.inside.image import extensible
-from lumicontainer.system.files import no_links
 
 from ..conftest import HELLO
 from .test_survey import LUMI, image_of
@@ -135,24 +134,3 @@ def test_a_changed_file_names_the_versions_that_differ(tmp_path: Path) -> None:
     ]
     assert "write this sha256 and its versions into" in problem.hint
     assert image.stat().st_size in require_image(image, found, stated)
-
-
-def test_a_base_keeps_its_variables_also_through_two_images(tmp_path: Path) -> None:
-    folder = tmp_path / ".singularity.d"
-    (folder / "env").mkdir(parents=True)
-    own, kept = folder / "env/90-environment.sh", folder / "base-environment.sh"
-    own.write_text("export A=1\n")
-    no_links.keep_environment(tmp_path)
-    assert kept.read_text() == "export A=1\n"
-    own.write_text(f". /.singularity.d/{kept.name}\nexport B=2\n")
-    no_links.keep_environment(tmp_path)
-    assert kept.read_text() == "export A=1\nexport B=2\n"
-
-
-def test_a_base_whose_folder_is_a_link_leads_nowhere(tmp_path: Path) -> None:
-    (tmp_path / "host/env").mkdir(parents=True)
-    (tmp_path / "host/env/90-environment.sh").write_text("export A=1\n")
-    (tmp_path / "tree").mkdir()
-    (tmp_path / "tree/.singularity.d").symlink_to("../host")
-    no_links.keep_environment(tmp_path / "tree")
-    assert [path.name for path in (tmp_path / "host").iterdir()] == ["env"]

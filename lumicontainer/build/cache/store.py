@@ -38,6 +38,11 @@ from lumicontainer.system.files.write import sync
 from lumicontainer.system.os_errors import refused
 
 LAYER, INDEX, ENTRY, SUMS = "layer.squashfs", "files.json", "entry.json", "sums"
+IMAGE = "image"
+"""In the layer of a base that is an image file: where the data are that the layer does not have."""
+IN_PLACE, PACKED = "in the file", "packed again"
+FILES, PACKED_IMAGE, GZIP_IMAGE = "files", "image", "gzip image"
+"""The kinds of objects made of an image file: the index, and the file system packed again."""
 LARGEST = 16 << 20
 """Bytes of a file that is read before its digest is known."""
 _FOLDERS = ("objects", "held", "images", "bad", "locks")
@@ -80,6 +85,14 @@ class Entry:
         """Return the squashfs of a layer."""
         return self.folder / LAYER
 
+    @property
+    def image_form(self) -> str:
+        """Return where the data of a base's image file are; empty if its layer has them."""
+        try:
+            return (self.folder / IMAGE).read_text().strip()
+        except OSError:
+            return ""
+
     def sha256(self, name: str) -> str:
         """Return the recorded sha256 of one of its files."""
         rows = (line.split("  ", 1) for line in (self.folder / SUMS).read_text().splitlines())
@@ -96,10 +109,18 @@ def conversion_key(entry: Entry, compression: str) -> str:
     return hashlib.sha256(f"{compression} {entry.digest}".encode()).hexdigest()
 
 
+def image_key(kind: str, image: str) -> str:
+    """Return the key of an object made of an image file."""
+    return hashlib.sha256(f"{kind} {image}".encode()).hexdigest()
+
+
+_SHOWN = {"wheels": "compile", "gzip": "gzip"}
+_SHOWN |= {FILES: "read files", PACKED_IMAGE: "pack again", GZIP_IMAGE: "pack as gzip"}
+
+
 def step_name(step: str, kind: str) -> str:
     """Return the name in a build of the step that makes an object."""
-    shown = {"wheels": f"{step}: compile", "gzip": f"{step}: gzip"}
-    return shown.get(kind, step)
+    return f"{step}: {_SHOWN[kind]}" if kind in _SHOWN else step
 
 
 class Damaged(Exception):  # noqa: N818 - callers catch it

@@ -15,7 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lumicontainer.build.cache import written
-from lumicontainer.build.cache.store import Cache, Entry, conversion_key
+from lumicontainer.build.cache.store import (
+    FILES,
+    GZIP_IMAGE,
+    PACKED_IMAGE,
+    Cache,
+    Entry,
+    conversion_key,
+    image_key,
+)
 from lumicontainer.errors import InputError
 from lumicontainer.image import records
 from lumicontainer.system.files.write import write_whole
@@ -78,6 +86,8 @@ def note(store: Cache, image: Path, stack: Sequence[Entry], entries: Iterable[En
 def _objects(stack: Sequence[Entry], entries: Iterable[Entry]) -> list[str]:
     wanted = {str(entry.inputs.get("compiled")) for entry in stack}
     wanted |= {conversion_key(entry, "gzip") for entry in stack}
+    image = str(stack[0].inputs.get("image"))
+    wanted |= {image_key(kind, image) for kind in (FILES, PACKED_IMAGE, GZIP_IMAGE)}
     others = [e for e in entries if e.kind != "layer" and e.key in wanted]
     return [entry.name for entry in (*stack, *others)]
 

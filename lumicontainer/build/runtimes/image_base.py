@@ -1,4 +1,4 @@
-"""Make the tree of a base that is an image: of a registry, or an image file."""
+"""Make the tree of a base that is an image of a registry."""
 
 import shlex
 from collections.abc import Sequence
@@ -15,9 +15,6 @@ def fill_commands(
     ``download`` takes the place of the command that saves an image of a registry.
     """
     tree, record = str(base.tree), str(base.folder / OWNERS)
-    if base.bootstrap.file:
-        module = "lumicontainer.build.tree.foreign.unpack_file"
-        return [[*as_root, *process.module_command(module, base.bootstrap.file, tree, record)]]
     module = "lumicontainer.build.tree.foreign.unpack_image"
     unpack = process.module_command(module, str(base.folder), tree, record)
     return [download or _save_command(base), [*as_root, *unpack]]

@@ -41,20 +41,21 @@ def close(tree: Path, modes: Mapping[str, int]) -> Prints:
     return prints
 
 
-def unsquash(tree: Path, layer: Path, index: Index, *options: str) -> None:
-    """Unpack a layer over a tree; removed paths become whiteouts, and folders closed, for root."""
+def unsquash(
+    tree: Path, layer: Path, index: Index, *options: str, without_gone: bool = False
+) -> None:
+    """Unpack a layer over a tree; folders that are closed become open for an ordinary user.
+
+    Removed paths become whiteouts, unless it is unpacked ``without_gone``.
+    """
     words = ["-force", "-quiet", "-no-progress", "-no-xattrs", "-dest", str(tree), *options]
-    gone = [path for path, row in index.items() if row.kind == GONE]
-    if not ORDINARY or not gone or options:
-        process.capture(["unsquashfs", *words, str(layer)], limits=budget.FILES)
-    else:
-        with tempfile.NamedTemporaryFile() as listed:
+    gone = [path for path, row in index.items() if without_gone and row.kind == GONE]
+    with tempfile.NamedTemporaryFile() as listed:
+        if gone:
             listed.write(os.fsencode("".join(f"{path}\n" for path in gone)))
             listed.flush()
-            process.capture(
-                ["unsquashfs", *words, "-no-wildcards", "-exclude-file", listed.name, str(layer)],
-                limits=budget.FILES,
-            )
+            words += ["-no-wildcards", "-exclude-file", listed.name]
+        process.capture(["unsquashfs", *words, str(layer)], limits=budget.FILES)
     for path in (path for path, row in index.items() if ORDINARY and _is_closed(row)):
         (tree / path).chmod(index[path].mode | stat.S_IRWXU)
 
@@ -88,6 +89,13 @@ def pack_options(tree: Path, rows: Index, modes: Mapping[str, int]) -> Iterator[
     if not ORDINARY:
         yield ()
         return
+    with pseudo_options(tree, rows, modes) as options:
+        yield options
+
+
+@contextmanager
+def pseudo_options(tree: Path, rows: Index, modes: Mapping[str, int]) -> Iterator[Sequence[str]]:
+    """Yield the same options, whoever has this process."""
     with tempfile.NamedTemporaryFile(suffix=".pseudo") as file:
         file.write(os.fsencode("".join(_definitions(tree, rows, modes))))
         file.flush()

@@ -275,7 +275,7 @@ class Bootstrap(NamedTuple):
 
     agent: Annotated[str, choice(("debootstrap", "docker", LOCALIMAGE), "agent")]
     """What makes the base: `debootstrap` installs packages, `docker` pulls an image, `localimage`
-    unpacks an image file of this host."""
+    takes an image file of this host."""
     release: Name = ""
     """For debootstrap: the release, such as bookworm."""
     include: tuple[Annotated[Text, validators.apt_name], ...] = ()

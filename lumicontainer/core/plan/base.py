@@ -7,9 +7,17 @@ from lumicontainer.errors import DOWNLOAD_FAILED
 
 # The logs hold the time and the host of the build. The cache of ldconfig holds inodes, which are
 # wrong in another place.
-_TRACES = """\
+_OF_BOOTSTRAP = ("/debootstrap", "/var/cache/apt/*", "/var/lib/apt/lists/*")
+_CACHES = (
+    *("/var/lib/apt/lists/*", "/var/cache/apt/*", "/var/cache/debconf/*-old"),
+    "/var/cache/ldconfig/aux-cache",
+)
+_LOGS = ("/var/log/apt", "/var/log/dpkg.log", "/var/log/alternatives.log", "/var/log/bootstrap.log")
+REMOVED = dict.fromkeys((*_OF_BOOTSTRAP, *_CACHES, *_LOGS))
+"""The paths, as patterns of the shell, that a base does not keep."""
+_TRACES = f"""\
 : >/etc/hostname
-{sources}rm -rf /debootstrap /var/cache/apt/* /var/lib/apt/lists/*
+{{sources}}rm -rf {" ".join(_OF_BOOTSTRAP)}
 """
 
 # Apt's own example of sources is the distribution's default: the mirror that debootstrap writes
@@ -19,10 +27,7 @@ if [ -e /usr/share/doc/apt/examples/sources.list ]; then
     cp /usr/share/doc/apt/examples/sources.list /etc/apt/sources.list
 fi
 """
-CLEAN = """\
-rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old /var/cache/ldconfig/aux-cache
-rm -rf /var/log/apt /var/log/dpkg.log /var/log/alternatives.log /var/log/bootstrap.log
-"""
+CLEAN = f"rm -rf {' '.join(_CACHES)}\nrm -rf {' '.join(_LOGS)}\n"
 PACKAGES = "dpkg-query --show --showformat='${Package}=${Version}\\n' | LC_ALL=C sort"
 """Lists the packages of a base."""
 _OTHER_PACKAGES = """\

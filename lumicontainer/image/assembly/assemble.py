@@ -9,8 +9,9 @@ from typing import BinaryIO, NamedTuple
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.image.assembly import layout, tree
 from lumicontainer.image.assembly.codecs import CODECS
+from lumicontainer.image.assembly.content import read_fragment
 from lumicontainer.image.assembly.layout import NOTHING, STORED_DATA, SUPERBLOCK_SIZE
-from lumicontainer.image.assembly.reader import Fragment, Squashfs, read_fragment, read_squashfs
+from lumicontainer.image.assembly.reader import Fragment, Squashfs, read_squashfs
 from lumicontainer.image.assembly.tree import Node
 from lumicontainer.image.assembly.writer import Encoding, Placed, write_tables
 from lumicontainer.system.files.copying import copy_range
@@ -48,7 +49,7 @@ def assemble_squashfs(
         for number, each in enumerate(sources)
     ]
     encoding = _common_encoding(layers, time)
-    root = _merge(layers)
+    root = merge_layers(layers)
     with target.open("r+b") as file:
         data = _Data(file, offset, encoding, reached)
         for layer in layers:
@@ -68,7 +69,8 @@ def _common_encoding(layers: Sequence[Squashfs], time: int) -> Encoding:
     return Encoding(first.compressor, first.block_size, time)
 
 
-def _merge(layers: Sequence[Squashfs]) -> Node:
+def merge_layers(layers: Sequence[Squashfs]) -> Node:
+    """Return the tree of layers, the lowest first; the nodes of the layers become part of it."""
     root = layers[0].root
     tree.remove_whiteouts(root)
     for layer in layers[1:]:

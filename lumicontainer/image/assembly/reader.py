@@ -357,25 +357,3 @@ class _Nodes:
             if place + rest > superblock.block_size or part >= len(self.tables.fragments):
                 raise ValueError("the end of a file is outside of its fragment")
             node.fragment, node.fragment_offset = part, place
-
-
-def read_fragment(layer: Squashfs, number: int) -> bytes:
-    """Return the content of a fragment; raise ``InputError`` if it is damaged."""
-    start, stored = layer.fragments[number]
-    with layer.path.open("rb", buffering=0) as file:
-        return read_block(file.fileno(), layer, start, stored)
-
-
-def read_block(file: int, layer: Squashfs, start: int, stored: int) -> bytes:
-    """Return the content of a block of data in an open layer."""
-    size = stored & ~STORED_DATA
-    data = os.pread(file, size, layer.offset + start)
-    try:
-        if len(data) != size:
-            raise ValueError("the file is cut short")
-        if stored & STORED_DATA:
-            return data
-        superblock = layer.superblock
-        return CODECS[superblock.compressor].decompress(data, superblock.block_size)
-    except ValueError as error:
-        raise layout.damaged(layer.path, str(error)) from error

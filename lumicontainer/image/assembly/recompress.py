@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from lumicontainer.image.assembly import tree
+from lumicontainer.image.assembly.assemble import Source
 from lumicontainer.image.assembly.codecs import CODECS
+from lumicontainer.image.assembly.content import read_block
 from lumicontainer.image.assembly.layout import STORED_DATA, SUPERBLOCK_SIZE
-from lumicontainer.image.assembly.reader import Fragment, Squashfs, read_block, read_squashfs
+from lumicontainer.image.assembly.reader import Fragment, Squashfs, read_squashfs
 from lumicontainer.image.assembly.tree import Node
 from lumicontainer.image.assembly.writer import Encoding, Placed, write_tables
 
@@ -22,25 +24,25 @@ _Stored = tuple[int, int]
 
 
 def recompress(
-    path: Path, target: Path, compressor: int, reached: Reached = lambda _: None
+    source: Source, target: Path, compressor: int, reached: Reached = lambda _: None
 ) -> None:
-    """Write the squashfs of a file into a new file with another compression.
+    """Write a squashfs into a new file with another compression.
 
     The tree and the sizes of blocks stay, so that layers still fit each other. ``reached`` gets the
     number of bytes read so far. Raises ``InputError`` if the squashfs is damaged.
     """
-    layer = read_squashfs(path)
+    layer = read_squashfs(source.path, source.offset, size=source.size)
     own = layer.superblock
     tree.count_links(layer.root)
     with (
-        path.open("rb", buffering=0) as source,
+        source.path.open("rb", buffering=0) as stored,
         target.open("wb") as file,
         ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool,
     ):
         file.seek(SUPERBLOCK_SIZE)
 
         def convert(block: _Stored) -> bytes:
-            content = read_block(source.fileno(), layer, *block)
+            content = read_block(stored.fileno(), layer, *block)
             packed = CODECS[compressor].compress(content)
             return _marked(packed, content)
 

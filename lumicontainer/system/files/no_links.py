@@ -57,24 +57,6 @@ def copy_command(folder: Path, tree: Path) -> list[str]:
     return ["sh", "-c", 'umask 022 && exec "$@"', "sh", *copy, f"{folder}/.", str(tree)]
 
 
-BASE_ENVIRONMENT = b"base-environment.sh"
-"""What a base that is an image sets, in its folder .singularity.d. The image reads it first."""
-
-
-def keep_environment(tree: Path) -> None:
-    """Keep what a base sets apart: the image gets a file 90-environment.sh of its own."""
-    folder = tree / ".singularity.d"
-    own, kept = folder / "env/90-environment.sh", folder / BASE_ENVIRONMENT.decode()
-    if not all(map(is_folder, (folder, own.parent))) or own.is_symlink() or not own.is_file():
-        return
-    # The base may itself be an image on an image, and then reads the same file.
-    before = kept.read_bytes() if kept.is_file() and not kept.is_symlink() else b""
-    lines = own.read_bytes().splitlines(keepends=True)
-    kept.unlink(missing_ok=True)
-    kept.write_bytes(before + b"".join(each for each in lines if BASE_ENVIRONMENT not in each))
-    kept.chmod(0o644)
-
-
 def clean_base(tree: Path) -> None:
     """Remove the engine's metadata from a base, and add /etc/hosts if it is missing."""
     metadata, hosts = tree / ".singularity.d", tree / "etc/hosts"

@@ -3,6 +3,7 @@
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from lumicontainer.build.tree.foreign.archive import FILE, FOLDER, Member
 from lumicontainer.build.tree.foreign.refusal import refusal
@@ -23,6 +24,25 @@ _ENGINES_PART = ".singularity.d/env/99-base.sh"
 _HOSTS = b"127.0.0.1 localhost\n::1 localhost\n"
 
 
+class Stat(Protocol):
+    """The mode and the size of a path."""
+
+    @property
+    def st_mode(self) -> int:
+        """Return its kind and its permissions."""
+
+    @property
+    def st_size(self) -> int:
+        """Return the bytes of a file."""
+
+
+class Looked(Protocol):
+    """A tree, on a disk or in a squashfs."""
+
+    def look(self, path: str) -> Stat | None:
+        """Return what is at a path, whose last name is not followed; None if it is missing."""
+
+
 def settle(tree: Tree, environment: Sequence[str] | None = None) -> list[str]:
     """Write what engines look for, and set the modes of folders; return the rows of the record.
 
@@ -30,17 +50,19 @@ def settle(tree: Tree, environment: Sequence[str] | None = None) -> list[str]:
     ``InputError`` if an engine would follow a link of the tree.
     """
     tree.begin_layer()
+    for member, content in own_layer(tree):
+        tree.add(member, [content])
+    if environment is not None:
+        tree.add(_file(variables.PLACE, 0o755), [variables.script(environment).encode()])
+    return list(_finish(tree))
+
+
+def own_layer(tree: Looked) -> Iterator[tuple[Member, bytes]]:
+    """Yield what an image gets from us; raise ``InputError`` if an engine would follow a link."""
     for path in _REAL:
         there = tree.look(path)
         if there and not stat.S_ISDIR(there.st_mode):
             raise refusal(f"/{path}", "it is no folder, and engines would write where it leads")
-    for member, content in _own_layer(tree, environment):
-        tree.add(member, [content])
-    return list(_finish(tree))
-
-
-def _own_layer(tree: Tree, environment: Sequence[str] | None) -> Iterator[tuple[Member, bytes]]:
-    """Yield what an image gets from us."""
     for name in _MOUNTED:
         yield Member(f"{GONE}{name}", FILE), b""
         yield Member(name, FOLDER, 0o755), b""
@@ -55,15 +77,13 @@ def _own_layer(tree: Tree, environment: Sequence[str] | None) -> Iterator[tuple[
     yield from ((_file(path), content) for path, content in files.items())
     if not _has_content(tree, _ENGINES_PART):
         yield _file(_ENGINES_PART, 0o755), variables.ENGINES_PART.read_bytes()
-    if environment is not None:
-        yield _file(variables.PLACE, 0o755), variables.script(environment).encode()
 
 
 def _file(path: str, mode: int = 0o644) -> Member:
     return Member(path, FILE, mode, time=EPOCH)
 
 
-def _has_content(tree: Tree, path: str) -> bool:
+def _has_content(tree: Looked, path: str) -> bool:
     there = tree.look(path)
     return bool(there and stat.S_ISREG(there.st_mode) and there.st_size)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from lumicontainer.image.assembly import layout, reader, tree
+from lumicontainer.image.assembly.content import read_content
 from lumicontainer.image.assembly.layout import FILE, FOLDER, LINK, NOTHING, STORED_DATA
 from lumicontainer.image.assembly.reader import Fragment, Squashfs
 from lumicontainer.image.assembly.tree import Node
@@ -104,18 +105,7 @@ def write_layer(path: Path, root: Tree, *, tails: bool = True) -> Path:
 
 def read_file(layer: Squashfs, node: Node) -> bytes:
     """Return the content of a file of a layer."""
-    content, place = b"", node.start
-    with layer.path.open("rb", buffering=0) as file:
-        for stored in node.blocks:
-            if stored:
-                content += reader.read_block(file.fileno(), layer, place, stored)
-            else:
-                content += bytes(min(layer.superblock.block_size, node.size - len(content)))
-            place += stored & ~STORED_DATA
-    if node.fragment != NOTHING:
-        begin, end = node.tail(layer.superblock.block_size)
-        content += reader.read_fragment(layer, node.fragment)[begin:end]
-    return content
+    return read_content(layer, node, 1 << 30)
 
 
 def read_tree(path: Path) -> dict[bytes, object]:

@@ -71,7 +71,7 @@ def test_layers_make_the_tree_that_overlays_make(
     expected = read_tree(write_layer(folder / "expected", merged(stack)))
     assert read_tree(target) == expected
     again = folder / "again"
-    recompress(target, again, layout.ZSTD)
+    recompress(Source(target), again, layout.ZSTD)
     assert read_tree(again) == expected
 
 
@@ -145,7 +145,7 @@ def test_a_layer_that_is_cut_short_or_changed_is_refused_and_never_hangs(tmp_pat
 
 def test_layers_that_do_not_fit_each_other_are_refused(tmp_path: Path) -> None:
     first = write_layer(tmp_path / "first", Tree({b"a": b"x"}))
-    recompress(first, tmp_path / "other", layout.ZSTD)
+    recompress(Source(first), tmp_path / "other", layout.ZSTD)
     (tmp_path / "target").touch()
     with pytest.raises(InputError, match="different compressions"):
         assemble_squashfs([Source(first), Source(tmp_path / "other")], tmp_path / "target", 0, 0)

@@ -1,0 +1,1 @@
+"""Build the layers of an image, or take them from the cache."""

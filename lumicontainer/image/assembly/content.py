@@ -1,0 +1,92 @@
+"""Read the files of a squashfs."""
+
+import hashlib
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from lumicontainer.image.assembly import layout
+from lumicontainer.image.assembly.codecs import CODECS
+from lumicontainer.image.assembly.layout import NOTHING, STORED_DATA
+from lumicontainer.image.assembly.reader import Squashfs
+from lumicontainer.image.assembly.tree import Node
+
+
+def read_content(layer: Squashfs, node: Node, most: int) -> bytes:
+    """Return the content of a file; raise ``InputError`` if it has more than ``most`` bytes."""
+    if node.size > most:
+        raise layout.damaged(layer.path, f"a file has {node.size} bytes, expected at most {most}")
+    with layer.path.open("rb", buffering=0) as file:
+        end = b"" if node.fragment == NOTHING else read_fragment(layer, node.fragment)
+        return b"".join(_pieces(file.fileno(), layer, node, end))
+
+
+def hash_files(layer: Squashfs, files: Iterable[Node]) -> Mapping[int, str]:
+    """Return the sha256 of each file's content, by the ``id`` of its node."""
+    groups: defaultdict[int, list[Node]] = defaultdict(list)
+    for node in files:
+        groups[node.fragment].append(node)
+    alone = [[node] for node in groups.pop(NOTHING, [])]
+    with (
+        layer.path.open("rb", buffering=0) as file,
+        ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool,
+    ):
+        # The ends of many files are in one fragment, which is decompressed once.
+        hashed = pool.map(partial(_hash, file.fileno(), layer), [*alone, *groups.values()])
+        return {number: digest for group in hashed for number, digest in group}
+
+
+def _hash(file: int, layer: Squashfs, files: Sequence[Node]) -> list[tuple[int, str]]:
+    """Return the sha256 of files whose ends are in one fragment."""
+    fragment, found = files[0].fragment, []
+    end = b"" if fragment == NOTHING else read_fragment(layer, fragment)
+    for node in files:
+        digest = hashlib.sha256()
+        for piece in _pieces(file, layer, node, end):
+            digest.update(piece)
+        found.append((id(node), digest.hexdigest()))
+    return found
+
+
+def _pieces(file: int, layer: Squashfs, node: Node, fragment: bytes) -> Iterator[bytes]:
+    """Yield the content of a file, whose end is in ``fragment`` if it has one."""
+    size, left, place = layer.superblock.block_size, node.size, node.start
+    for stored in node.blocks:
+        expected = min(size, left)
+        piece = read_block(file, layer, place, stored) if stored else bytes(expected)
+        place += stored & ~STORED_DATA
+        left -= expected
+        yield _require_size(layer, piece, expected)
+    if left:
+        begin, end = node.tail(size)
+        yield _require_size(layer, fragment[begin:end], left)
+
+
+def _require_size(layer: Squashfs, piece: bytes, expected: int) -> bytes:
+    if len(piece) != expected:
+        raise layout.damaged(layer.path, f"a block has {len(piece)} bytes, expected {expected}")
+    return piece
+
+
+def read_fragment(layer: Squashfs, number: int) -> bytes:
+    """Return the content of a fragment; raise ``InputError`` if it is damaged."""
+    start, stored = layer.fragments[number]
+    with layer.path.open("rb", buffering=0) as file:
+        return read_block(file.fileno(), layer, start, stored)
+
+
+def read_block(file: int, layer: Squashfs, start: int, stored: int) -> bytes:
+    """Return the content of a block of data in an open layer."""
+    size = stored & ~STORED_DATA
+    data = os.pread(file, size, layer.offset + start)
+    try:
+        if len(data) != size:
+            raise ValueError("the file is cut short")
+        if stored & STORED_DATA:
+            return data
+        superblock = layer.superblock
+        return CODECS[superblock.compressor].decompress(data, superblock.block_size)
+    except ValueError as error:
+        raise layout.damaged(layer.path, str(error)) from error
