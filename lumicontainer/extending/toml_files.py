@@ -21,7 +21,8 @@ def requirements(text: str, file: str, problems: Problems) -> Iterator[PackageLi
     packages, project = data.get("packages"), data.get("project", {})
     if isinstance(packages, list):
         groups = data.get("default-groups", [])
-        chosen = {each for each in groups if isinstance(each, str)}
+        listed = groups if isinstance(groups, list) else []
+        chosen = {each for each in listed if isinstance(each, str)}
         for row in packages:
             yield from _locked(row, chosen, file, problems)
     elif isinstance(project, dict) and "dependencies" not in project:
@@ -40,7 +41,7 @@ def build_requirements(text: str, file: str, problems: Problems) -> Iterator[Pac
 def _read(text: str, file: str, problems: Problems) -> Mapping[str, Any] | None:
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         problems.add("this is not TOML", file, why=str(error), hint="correct the line")
         return None
 

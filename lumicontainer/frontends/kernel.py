@@ -66,7 +66,7 @@ def kernel(image: Path, needs: Needs, name: str, folder: Path) -> OwnFile:
 
 def _metadata(host: Host) -> Mapping[str, Any]:
     printed = process.capture(host.command(["python3", "-c", _METADATA]), limits=budget.ENGINE)
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         if isinstance(found := json.loads(printed), dict):
             return found
     why = "the Python package ipykernel is not in it"

@@ -17,6 +17,7 @@ from lumicontainer.constants import HOME, LONGEST_CHECK, OPEN_PATH, STEM
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.image import inspect as images
 from lumicontainer.inside.verify.options import LEVELS
+from lumicontainer.inside.verify.outcome import OUTCOMES
 
 Schema: TypeAlias = Any
 """A ``Kind``; ``[schema]`` for a list; ``(schema, ...)`` for a list with one schema a position; a
@@ -24,6 +25,7 @@ frozenset of words; ``Nullable``; a ``Table``; or a mapping of names to schemas,
 ends in ``?`` may be missing."""
 
 _DEPTH = 32
+_BITS = 64
 OPEN_ABSOLUTE = rf"/[A-Za-z0-9._/+-]*|{OPEN_PATH}"
 """A path, or a library of the host by a variable."""
 _NAMES = {dict: "a mapping", list: "a list", str: "text", bool: "true or false"}
@@ -129,6 +131,16 @@ _ELF = {
 }
 ANSWER: Schema = {"folders": [TEXT], "libraries": Table(TEXT, {"path": TEXT, "elf": _ELF})}
 """The output of ``elf.loader.describe`` in the image."""
+RESULTS: Schema = {
+    "checks": [{name: _CHECK[name] for name in ("name", "summary", "hint", "level")}],
+    "counts": dict.fromkeys(OUTCOMES, _NUMBER),
+    "interrupted?": TEXT,
+    "place": {
+        **dict.fromkeys(("host", "architecture", "network?"), LINE),
+        **dict.fromkeys(("nodes", "ranks", "gpus"), _NUMBER),
+    },
+}
+"""The report of lumi-verify; ``outcome.from_plain`` judges the rest of each row."""
 PACKAGES: Schema = Table(WORD, Table(PACKAGE, VERSION))
 _ATTRIBUTES = {"labels?": Nullable(Table(TEXT, _SCALAR)), "deffile?": Nullable(TEXT)}
 METADATA: Schema = {"data?": Nullable({"attributes?": Nullable(_ATTRIBUTES)})}
@@ -202,17 +214,20 @@ def parse(content: bytes, schema: Schema) -> Any:
     except (ValueError, RecursionError) as error:
         why = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
         raise RecordError(f"it is not JSON: {why[:200]}") from error
-    _check_depth(value, 0)
+    _check_limits(value, 0)
     require_schema(schema, value, "")
     return value
 
 
-def _check_depth(value: Any, depth: int) -> None:
+def _check_limits(value: Any, depth: int) -> None:
     if depth > _DEPTH:
         raise RecordError(f"it is nested more than {_DEPTH} deep")
+    # Larger ones are no number of a float, and take long to print.
+    if isinstance(value, int) and value.bit_length() > _BITS:
+        raise RecordError(f"it has a number of more than {_BITS} bits")
     below = value.values() if isinstance(value, dict) else value
     for each in below if isinstance(value, dict | list) else ():
-        _check_depth(each, depth + 1)
+        _check_limits(each, depth + 1)
 
 
 class Metadata(NamedTuple):

@@ -78,7 +78,7 @@ def holder(path: Path) -> str:
     try:
         owner = json.loads(path.read_bytes())
         return f"host {owner['host']}, process {owner['process']}, since {owner['since']}"
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ""
 
 

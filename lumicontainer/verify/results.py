@@ -1,6 +1,5 @@
 """Join the results of all checks, in the format of lumi-verify's JSON."""
 
-import json
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,9 +8,9 @@ from typing import Any, NamedTuple
 
 from lumicontainer import __version__
 from lumicontainer.errors import InputError
-from lumicontainer.image.records import key
+from lumicontainer.image.records import RESULTS, key, parse
 from lumicontainer.inside.verify import report
-from lumicontainer.inside.verify.outcome import ERROR, FAILED, Outcome
+from lumicontainer.inside.verify.outcome import ERROR, FAILED, Outcome, from_plain
 from lumicontainer.verify.subject import Row, Subject
 
 row = report.row
@@ -42,10 +41,12 @@ class PartialResult(NamedTuple):
 def read_results(text: bytes) -> Mapping[str, Any] | None:
     """Return the report that lumi-verify printed; None if it is invalid."""
     try:
-        data = json.loads(text)
+        data: Mapping[str, Any] = parse(text, RESULTS)
+        for each in data["checks"]:
+            from_plain(each)
     except ValueError:
         return None
-    return data if isinstance(data, dict) and isinstance(data.get("checks"), list) else None
+    return data
 
 
 def joined(
@@ -59,7 +60,7 @@ def joined(
     every = [*(each for part in parts for each in part.rows()), *rows]
     resolved = subject.resolved if subject else {}
     names = {name: resolved.get(name, "") for name in ("recipe", "platform", "profile")}
-    place = next((part.data["place"] for part in parts if part.data), None)
+    place: Mapping[str, Any] = next((part.data["place"] for part in parts if part.data), {})
     return {
         "form": report.FORM,
         "lumicontainer": __version__,
@@ -67,7 +68,7 @@ def joined(
         "level": head["level"],
         "begun": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(head["begun"])),
         "seconds": round(time.time() - head["begun"], 2),
-        "place": place or {"host": os.uname().nodename, **HERE},
+        "place": {"host": os.uname().nodename, **HERE, **place},
         "counts": report.counts(every),
         "checks": every,
     }

@@ -213,6 +213,7 @@ def test_files_that_name_each_other_in_a_long_row_are_refused(tmp_path: Path) ->
                 "invalid requirement 'a b'",
             ],
         ),
+        (f"a = {'9' * 5000}", ["this is not TOML"]),
         ("packages = [1]", ["expected a table in 'packages', got 1"]),
         ("packages = [{name = 'rich'}]", ["the lock has no version of 'rich'"]),
         ("packages = [{version = '1'}]", ["expected the name of a package, got None"]),
@@ -227,6 +228,11 @@ def test_files_that_name_each_other_in_a_long_row_are_refused(tmp_path: Path) ->
 def test_what_is_wrong_in_toml_is_reported(tmp_path: Path, text: str, whats: list[str]) -> None:
     found = problems_of(tmp_path, "file.toml", text)
     assert sorted(found) == sorted((what, "file.toml") for what in whats)
+
+
+def test_the_default_groups_of_a_lock_may_be_no_list(tmp_path: Path) -> None:
+    text = 'default-groups = 1\n[[packages]]\nname = "rich"\nversion = "1.0"\n'
+    assert wanted(tmp_path, "pylock.toml", text).lines == ("rich==1.0",)
 
 
 def test_a_folder_of_own_code_that_is_missing_is_named(tmp_path: Path) -> None:

@@ -70,6 +70,7 @@ STRANGE = (
     'packages = "a"\n',
     "packages = [1]\n",
     f"a = {'[' * 5000}",
+    f"a = {'9' * 5000}",
     "not TOML",
 )
 

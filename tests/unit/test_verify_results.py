@@ -1,7 +1,9 @@
 """Parts of a verification are joined, and what is lost on the way is reported."""
 
+import copy
 import json
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from lumicontainer.verify.subject import Subject, chosen, in_other_ways
 from .test_sif import image as make_image
 
 PLACE = {"host": "nid005001", "nodes": 2, "ranks": 16, "gpus": 8, "architecture": "gfx90a"}
+PLACE |= {"network": ""}
 
 
 def check(name: str, **more: Any) -> dict[str, Any]:
@@ -109,6 +112,41 @@ def test_a_step_that_ends_otherwise_than_its_report_says_is_a_failed_job(
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"checks": 1}', b"srun: error: x\n{}"])
 def test_what_is_no_report_is_none(text: bytes) -> None:
     assert results.read_results(text) is None
+
+
+RANK = {"rank": 1, "host": "nid1", "state": FAILED, "halted": False, "reason": "x", "seconds": 1.0}
+MEASURED = {"name": "speed", "value": 3, "holds": True, "minimum": 2, "unit": "GB/s", "source": "x"}
+ROW = came("a/b", FAILED, ranks=[RANK], measured=[MEASURED], facts={"series": [1]})
+REPORTED = {"place": PLACE, "checks": [ROW], "counts": report.counts([ROW]), "interrupted": ""}
+OTHERS = (None, -1, "x", 10**400, [], {}, [[]], [None], [{}], {"state": 1}, "[" * 9)
+
+
+def other_reports(value: Any) -> Iterator[Any]:
+    """Yield a report with one value of another kind, or without one."""
+    yield from OTHERS
+    for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+        for other in other_reports(each) if isinstance(each, dict | list) else OTHERS:
+            found = copy.copy(value)
+            found[key] = other
+            yield found
+
+
+def test_a_report_of_an_image_is_joined_or_is_none(tmp_path: Path) -> None:
+    wanted, read = [check("a/b")], 0
+    for each in [REPORTED, *other_reports(REPORTED)]:
+        data = results.read_results(json.dumps(each).encode())
+        read += data is not None
+        part = PartialResult(wanted, data)
+        whole = joined(tmp_path, part)
+        assert html.page(whole)
+        assert report.as_junit(whole)
+        assert results.summary(whole)
+        assert data is None or results.passed(data) in (True, False)
+    assert read
+
+
+def test_a_report_that_is_nested_too_deep_is_none() -> None:
+    assert results.read_results(b"[" * 60_000) is None
 
 
 def test_reports_are_written_of_every_result(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def _urls(wanted: Iterable[str]) -> Iterator[tuple[str, str]]:
 def _rows(lock: str) -> list[Mapping[str, Any]]:
     try:
         found = tomllib.loads(lock).get("packages", [])
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise _strange(str(error)) from error
     if not isinstance(found, list):
         raise _strange("its packages are no list")

@@ -55,6 +55,8 @@ _TYPES = {
     "seconds": (float, int),
 }
 _MOST_SECONDS = 1e9
+# The types of the fields of a row of ``ranks``.
+_OF_RANK = {name: _TYPES[name] for name in ("rank", "host", "state", "halted", "reason", "seconds")}
 # The types of the fields of a row that ``judge`` returns.
 _OF_MEASURED: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("name", "unit", "source", "unjudged"), (str,)),
@@ -69,13 +71,21 @@ def from_plain(data: Mapping[str, Any]) -> Outcome:
     for name, kinds in _TYPES.items():
         if type(data.get(name)) not in kinds:
             raise ValueError(f"'{name}' of an outcome must be of the type {kinds[0].__name__}")
-    rows = all(isinstance(row, dict) for row in data["ranks"])
+    rows = all(map(_is_rank, data["ranks"]))
     # Comparisons with NaN are false.
     if not rows or not 0 <= data["seconds"] < _MOST_SECONDS or data["state"] not in OUTCOMES:
         raise ValueError("an outcome has an invalid state, time or rank")
     if not all(map(_is_measured, data["measured"])):
         raise ValueError("an outcome has an invalid measured value")
     return Outcome(**{name: data[name] for name in _TYPES})
+
+
+def _is_rank(row: Any) -> bool:
+    return (
+        isinstance(row, dict)
+        and all(type(row.get(name)) in kinds for name, kinds in _OF_RANK.items())
+        and row["state"] in OUTCOMES
+    )
 
 
 def _is_measured(row: Any) -> bool:
