@@ -236,8 +236,12 @@ def leave_folder(folder: Path) -> None:
     (folder / SUMS).write_text(f"{'0' * 64}  ../evil\n")
 
 
+def grow(folder: Path) -> None:
+    os.truncate(folder / LAYER, 1 << 41)
+
+
 @pytest.mark.parametrize(
-    "change", [swap_name, link_folder, link_file, pipe, file_in_place, leave_folder]
+    "change", [swap_name, link_folder, link_file, pipe, file_in_place, leave_folder, grow]
 )
 def test_something_else_in_place_of_an_object_is_not_taken(
     published: Entry, team: SharedCache, own: Cache, other: Cache, change: Callable[[Path], None]
@@ -245,6 +249,22 @@ def test_something_else_in_place_of_an_object_is_not_taken(
     assert team.publish(put(own, "second", content=b"2"))
     change(team.root / published.name)
     refused(team, published.name, other, Damaged, r"\w")
+
+
+def test_no_more_is_copied_than_was_counted(
+    published: Entry, team: SharedCache, other: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fstat, layer = os.fstat, (team.root / published.name / LAYER)
+    size = layer.stat().st_size
+
+    def grow_later(descriptor: int) -> os.stat_result:
+        found = fstat(descriptor)
+        if os.path.samestat(found, layer.stat()) and found.st_size == size:
+            os.truncate(layer, 1 << 30)
+        return found
+
+    monkeypatch.setattr(os, "fstat", grow_later)
+    refused(team, published.name, other, Damaged, "has grown while it was read")
 
 
 def test_a_publish_that_is_killed_leaves_a_whole_object_or_a_draft(

@@ -26,6 +26,8 @@ from lumicontainer.build.cache.shared import trusted
 from lumicontainer.build.cache.store import Cache, Damaged, Entry
 from lumicontainer.build.cache.written import HASH
 from lumicontainer.errors import HostError, Problem
+from lumicontainer.system import budget, units
+from lumicontainer.system.files.copying import copy_range
 from lumicontainer.system.files.regular import open_no_link
 from lumicontainer.system.files.trust import user_name
 from lumicontainer.system.files.write import sync
@@ -71,6 +73,10 @@ class _Object:
         named = [os.stat(each, dir_fd=self.folder, follow_symlinks=False) for each in self.names()]
         return [os.fstat(self.folder), *named]
 
+    def size(self) -> int:
+        """Return the bytes of its files."""
+        return sum(state.st_size for state in self.states()[1:])
+
     def names(self) -> list[str]:
         return os.listdir(self.folder)  # noqa: PTH208 - pathlib reads no descriptor
 
@@ -111,7 +117,7 @@ class SharedCache:
         """Return an object, whose bytes are not verified; None if it cannot be taken."""
         with contextlib.suppress(OSError, Damaged, Untrusted), self._opened(name) as found:
             publisher, sums = self._trusted(found)
-            size = sum(state.st_size for state in found.states()[1:])
+            size = found.size()
             used = os.fstat(found.folder).st_mtime
             about = found.read(objects.ENTRY)
             entry = objects.parse_entry(self.root / name, about, sums, size=size, used=used)
@@ -125,11 +131,14 @@ class SharedCache:
         """
         with self._opened(name) as found:
             publisher, sums = self._trusted(found)
-            draft = store.draft(name)
+            draft, left = store.draft(name), found.size()
             try:
                 for file in objects.sums_of(sums):
                     with found.open(file) as source, (draft / file).open("wb") as copy:
-                        shutil.copyfileobj(source, copy, 1 << 20)
+                        size = os.fstat(source.fileno()).st_size
+                        if (left := left - size) < 0:
+                            raise Damaged(f"{file} has grown while it was read")
+                        copy_range(source.fileno(), 0, copy.fileno(), 0, size)
                 (draft / objects.SUMS).write_bytes(sums)
                 objects.prove(draft, name)
                 # It is none of what a build with --rebuild has made.
@@ -184,11 +193,15 @@ class SharedCache:
             os.close(folder)
 
     def _trusted(self, found: _Object) -> tuple[str, bytes]:
-        """Return the publisher of an object and its sums; raise ``Untrusted``.
+        """Return the publisher of an object and its sums; raise ``Untrusted`` or ``Damaged``.
 
         Only its owner can put files into a folder that others cannot write to. A signature proves
         the sums, and these prove the files, whoever owns them.
         """
+        # Its files may be of a user who signed nothing, and their sizes are not signed.
+        if (size := found.size()) > budget.LAYER.most:
+            most = units.size(budget.LAYER.most)
+            raise Damaged(f"it has {units.size(size)}, expected at most {most}")
         doubts = [doubt for state in found.states() if (doubt := self._doubt(state))]
         if not doubts:
             return found.owner, found.read(objects.SUMS)
