@@ -85,6 +85,7 @@ PATH = Kind(
 MODULE = Kind("the name of a module", _STR, r"[A-Za-z_][A-Za-z0-9_.]*")
 DIGEST = Kind("hexadecimal digits", _STR, r"[0-9a-f]*")
 FLAG = Kind("true or false", frozenset({bool}))
+_COUNT = Kind("a number of at least 0", frozenset({int}), range=(0, 1 << 31))
 _SECONDS = Kind(f"seconds from 1 to {LONGEST_CHECK}", frozenset({int}), range=(1, LONGEST_CHECK))
 _SCALAR = Kind("a text, number, true or false", _ANY, VALUE.form)
 _VERSION = Kind("a version", _ANY, VERSION.form)
@@ -133,11 +134,11 @@ ANSWER: Schema = {"folders": [TEXT], "libraries": Table(TEXT, {"path": TEXT, "el
 """The output of ``elf.loader.describe`` in the image."""
 RESULTS: Schema = {
     "checks": [{name: _CHECK[name] for name in ("name", "summary", "hint", "level")}],
-    "counts": dict.fromkeys(OUTCOMES, _NUMBER),
+    "counts": dict.fromkeys(OUTCOMES, _COUNT),
     "interrupted?": TEXT,
     "place": {
         **dict.fromkeys(("host", "architecture", "network?"), LINE),
-        **dict.fromkeys(("nodes", "ranks", "gpus"), _NUMBER),
+        **dict.fromkeys(("nodes", "ranks", "gpus"), _COUNT),
     },
 }
 """The report of lumi-verify; ``outcome.from_plain`` judges the rest of each row."""

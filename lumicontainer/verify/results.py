@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from lumicontainer import __version__
 from lumicontainer.errors import InputError
-from lumicontainer.image.records import RESULTS, key, parse
+from lumicontainer.image import records
+from lumicontainer.image.records import key
 from lumicontainer.inside.verify import report
 from lumicontainer.inside.verify.outcome import ERROR, FAILED, Outcome, from_plain
 from lumicontainer.verify.subject import Row, Subject
@@ -41,7 +42,7 @@ class PartialResult(NamedTuple):
 def read_results(text: bytes) -> Mapping[str, Any] | None:
     """Return the report that lumi-verify printed; None if it is invalid."""
     try:
-        data: Mapping[str, Any] = parse(text, RESULTS)
+        data: Mapping[str, Any] = records.parse(text, records.RESULTS)
         for each in data["checks"]:
             from_plain(each)
     except ValueError:
