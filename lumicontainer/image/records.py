@@ -216,8 +216,8 @@ def parse(content: bytes, schema: Schema) -> Any:
     except (ValueError, RecursionError) as error:
         why = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
         raise RecordError(f"it is not JSON: {why[:200]}") from error
-    _check_limits(value, 0)
     require_schema(schema, value, "")
+    _check_limits(value, 0)
     return value
 
 
