@@ -54,6 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         into.check_image(order)
     else:
         _check_output(output, arguments.requirement)
+    extension.remove_leftovers_of(output)
     kind = into if arguments.into else extension
     if kind.is_current(order, output):
         say(f"{output.name} is up to date")

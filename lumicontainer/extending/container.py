@@ -21,6 +21,8 @@ from lumicontainer.system.files.temporary import plain_folder
 from lumicontainer.system.os_errors import FULL
 
 PROBE = "/opt/lumicontainer/probe"
+FOLDER = "extension+"
+"""The name of the temporary folders of extensions."""
 _NOT_STARTED = 255
 """The exit status of engines that start no container; uv has no such status."""
 
@@ -100,7 +102,7 @@ def _path(path: Path) -> str:
 @contextmanager
 def working_folder() -> Iterator[Path]:
     """Yield a temporary folder for an extension."""
-    with plain_folder("extension+") as folder:
+    with plain_folder(FOLDER) as folder:
         yield folder.resolve()
 
 

@@ -1,6 +1,7 @@
 """Make an extension: resolve, install and pack what it adds to an image."""
 
 import hashlib
+import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from typing import NamedTuple
 
 from lumicontainer.errors import InputError, LockError, Problem
 from lumicontainer.extending import conflicts
-from lumicontainer.extending.container import Container, open_container, working_folder
+from lumicontainer.extending.container import FOLDER, Container, open_container, working_folder
 from lumicontainer.extending.facts import Facts, image_id, read_facts
 from lumicontainer.extending.install.installation import Installation
 from lumicontainer.extending.lock import hashes, locked
@@ -20,6 +21,7 @@ from lumicontainer.image import records, squashfs
 from lumicontainer.system import units
 from lumicontainer.system.files.partial import hold_folder, partial_file, remove_leftovers
 from lumicontainer.system.files.regular import FileState, file_state, open_regular
+from lumicontainer.system.files.temporary import remove_stale
 from lumicontainer.system.files.write import replace, sync, write_whole
 from lumicontainer.system.os_errors import refused
 from lumicontainer.system.terminal.progress import Progress
@@ -71,7 +73,7 @@ def _digest(file: Path) -> str:
 def is_current(order: Order, output: Path) -> bool:
     """Return whether a file is the ordered extension."""
     try:
-        record, lock = read_record(output), lock_path(output).read_bytes()
+        record, lock = read_record(output), _read_lock(lock_path(output))
     except (InputError, OSError):
         return False
     return record.key == order.key() and record.lock == hashlib.sha256(lock).hexdigest()
@@ -95,12 +97,12 @@ def check_output(output: Path, inputs: Sequence[Path]) -> None:
             f"name a file: -o {shlex.quote(output.name)}.sqsh",
         )
         raise InputError(Problem(what, str(output), "it is a folder", hint))
-    recorded = read_record(output).lock if output.exists() else ""
+    recorded = _recorded_lock(output) if os.path.lexists(output) else ""
     lock, hint = lock_path(output), "name another output with -o, or move the file"
-    try:
-        content = lock.read_bytes()
-    except FileNotFoundError:
+    if not os.path.lexists(lock):
         return
+    try:
+        content = _read_lock(lock)
     except OSError as error:
         raise refused(error, "cannot read the old lock", str(lock), hint) from error
     if any(lock.samefile(each) for each in inputs):
@@ -112,13 +114,32 @@ def check_output(output: Path, inputs: Sequence[Path]) -> None:
         raise InputError(Problem(what, str(lock), why, hint))
 
 
+def _recorded_lock(output: Path) -> str:
+    try:
+        return read_record(output).lock
+    except InputError as error:
+        problem, what = error.problems[0], "the output is not an extension, and stays"
+        hint = "name another output with -o, or move the file"
+        raise InputError(Problem(what, str(output), problem.why or problem.what, hint)) from error
+
+
+def _read_lock(lock: Path) -> bytes:
+    with open_regular(lock) as file:
+        return file.read()
+
+
+def remove_leftovers_of(output: Path) -> None:
+    """Remove what killed calls left: partial files of an output, and folders of all extensions."""
+    remove_leftovers(output)
+    remove_stale(FOLDER)
+
+
 def make(order: Order, output: Path, progress: Progress) -> Record:
     """Write an extension and its lock; the old files stay until the new ones are whole.
 
     Raises ``InputError`` if the packages do not fit the image, ``StepError`` if one cannot be
     built, and ``SpaceError`` on a full disk.
     """
-    remove_leftovers(output)
     with built(order, output, progress) as (tree, lock, record, _), partial_file(output) as partial:
         try:
             with progress.step("pack"):

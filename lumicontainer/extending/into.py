@@ -18,7 +18,7 @@ from lumicontainer.image.assembly.tree import Node, find_node
 from lumicontainer.inside.image import extensible, user_software
 from lumicontainer.inside.image.user_software import LAYERS
 from lumicontainer.system.files.no_links import write_tree
-from lumicontainer.system.files.partial import partial_file, remove_leftovers
+from lumicontainer.system.files.partial import partial_file
 from lumicontainer.system.files.write import replace
 from lumicontainer.system.os_errors import refused
 from lumicontainer.system.terminal.progress import Progress
@@ -57,7 +57,6 @@ def is_current(order: Order, output: Path) -> bool:
 
 def make(order: Order, output: Path, progress: Progress) -> Record:
     """Write a new image, and rename it when it is whole; raise what ``extension.make`` does."""
-    remove_leftovers(output)
     with (
         built(order, output, progress) as (tree, _, record, before),
         partial_file(output) as partial,

@@ -10,6 +10,7 @@ from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.image import records
 from lumicontainer.image.records import DIGEST, PACKAGE, PATH, TEXT, VERSION, Table
 from lumicontainer.system import budget, process
+from lumicontainer.system.files.regular import kind
 
 NAME = "lumicontainer.json"
 _LIMITS = budget.QUESTION._replace(most=1 << 20)
@@ -58,11 +59,14 @@ def extension_key(inputs: Mapping[str, Any]) -> str:
 def read_record(path: Path) -> Record:
     """Return the record of an extension; raise ``InputError`` for another file."""
     hint = "lumicontainer extend writes such files"
-    if path.is_dir():
-        what = "expected the file of an extension, got a folder"
+    try:
+        other = kind(path.stat().st_mode)
+    except OSError as error:
+        why = error.strerror or ""
+        raise InputError(Problem("extension not found", str(path), why, hint)) from error
+    if other:
+        what = f"expected the file of an extension, got {other}"
         raise InputError(Problem(what, str(path), hint="name a file"))
-    if not path.is_file():
-        raise InputError(Problem("extension not found", str(path), hint=hint))
     try:
         command = ["unsquashfs", "-cat", str(path), NAME]
         data = records.parse(process.capture_bytes(command, limits=_LIMITS), _SCHEMA)

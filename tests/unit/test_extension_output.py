@@ -1,13 +1,16 @@
 """The file of an extension and its lock replace those of the same output, and nothing else."""
 
 import hashlib
+import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from lumicontainer.errors import InputError
+from lumicontainer.errors import InputError, LumicontainerError
 from lumicontainer.extending import extension
+from lumicontainer.extending.container import working_folder
 from lumicontainer.extending.extension import lock_path
 from lumicontainer.extending.record import NAME, Record, read_record
 
@@ -42,6 +45,43 @@ def test_a_folder_is_no_place_for_an_extension_and_none_itself(tmp_path: Path) -
         extension.check_output(tmp_path, [])
     with pytest.raises(InputError, match="expected the file of an extension, got a folder"):
         read_record(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("put", "why"),
+    [
+        (lambda path: path.symlink_to("/nonexistent/x"), "No such file or directory"),
+        (os.mkfifo, "got a pipe"),
+        (lambda path: path.symlink_to("/dev/zero"), "got a device"),
+        (lambda path: path.write_text("text"), "SQUASHFS"),
+    ],
+    ids=["a link to nothing", "a pipe", "a device", "a text"],
+)
+def test_nothing_but_an_extension_or_its_lock_is_replaced(
+    tmp_path: Path, put: Callable[[Path], object], why: str
+) -> None:
+    output = tmp_path / "mine.sqsh"
+    put(output)
+    with pytest.raises(InputError, match="the output is not an extension") as refused:
+        extension.check_output(output, [])
+    assert why in refused.value.problems[0].why
+    output.unlink()
+    put(lock_path(output))
+    with pytest.raises(LumicontainerError, match="lock"):
+        extension.check_output(output, [])
+
+
+def test_a_call_that_writes_nothing_removes_what_killed_ones_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LUMICONTAINER_TMPDIR", str(tmp_path))
+    output = tmp_path / "mine.sqsh"
+    with working_folder() as used:
+        for left in (used.with_name("extension+-killed"), tmp_path / ".mine.sqsh.partial-killed"):
+            left.mkdir() if "+" in left.name else left.touch()
+        extension.remove_leftovers_of(output)
+        assert list(tmp_path.rglob("*killed*")) == []
+        assert used.is_dir()
 
 
 @pytest.mark.parametrize("output", ["mine.sqsh", "a.b.sqsh"])

@@ -86,7 +86,7 @@ def plain_folder(name: str, root: Path | None = None) -> Iterator[Path]:
     with creating(root), guard(root):
         folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=root))
         lock = flock.exclusive(folder / "lock")
-        stale = [old for old, _ in rename_unused(root, lambda each: recipe_of(each) == name)]
+        stale = _rename_stale(root, name)
     assert lock is not None
     try:
         for old in stale:
@@ -96,6 +96,19 @@ def plain_folder(name: str, root: Path | None = None) -> Iterator[Path]:
     finally:
         _remove(folder)
         os.close(lock)
+
+
+def remove_stale(name: str) -> None:
+    """Remove the folders with a name that killed processes left in the user's folder for builds."""
+    root = temporary_root()
+    with creating(root), guard(root):
+        stale = _rename_stale(root, name)
+    for old in stale:
+        _remove(old)
+
+
+def _rename_stale(root: Path, name: str) -> list[Path]:
+    return [old for old, _ in rename_unused(root, lambda each: recipe_of(each) == name)]
 
 
 def _remove(folder: Path) -> None:
