@@ -1,12 +1,11 @@
 """``lumicontainer doctor``: report what this host can do, and what is missing."""
 
 import argparse
-import sys
 
 from lumicontainer.build.doctor import diagnose
 from lumicontainer.commands import context
 from lumicontainer.errors import EXAMINED_FAILED, OK
-from lumicontainer.system.terminal.output import print_json
+from lumicontainer.system.terminal.output import print_folded, print_json
 
 MARKS = {"ok": "✓", "missing": "✗", "note": "·"}
 
@@ -22,7 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json([finding._asdict() for finding in findings])
     for finding in () if arguments.json else findings:
-        sys.stdout.write(f"{MARKS[finding.state]} {finding.what}: {finding.seen}\n")
+        print_folded(f"{MARKS[finding.state]} ", f"{finding.what}: {finding.seen}")
         if finding.hint:
-            sys.stdout.write(f"    hint: {finding.hint}\n")
+            print_folded("    hint: ", finding.hint)
     return EXAMINED_FAILED if any(f.state == "missing" for f in findings) else OK

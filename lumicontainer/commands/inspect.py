@@ -10,7 +10,13 @@ from lumicontainer.commands import context
 from lumicontainer.core.shell import shell_value
 from lumicontainer.errors import OK, ExaminedError, InputError, Problem
 from lumicontainer.image import digests, integrity
-from lumicontainer.system.terminal.output import line, print_json, print_table, write_document
+from lumicontainer.system.terminal.output import (
+    line,
+    print_folded,
+    print_json,
+    print_table,
+    write_document,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,4 +102,4 @@ def _print_summary(image: Image) -> None:
         for parameter, value in layer["parameters"].items():
             out(f"    {parameter} = {line(shell_value(value))}\n")
     for name, reason in data["omitted"].items():
-        out(f"  left out: {name}: {reason}\n")
+        print_folded("  left out: ", f"{name}: {reason}")

@@ -20,7 +20,14 @@ from lumicontainer.core.shell import shell_value
 from lumicontainer.core.yaml import nodes
 from lumicontainer.errors import OK, InputError, Place, Problem, did_you_mean
 from lumicontainer.host.recipes import find_lock, nearby
-from lumicontainer.system.terminal.output import line, print_json, print_table, say
+from lumicontainer.system.terminal.output import (
+    columns,
+    line,
+    print_folded,
+    print_json,
+    print_table,
+    say,
+)
 from lumicontainer.system.units import count
 
 ORIGINS = {
@@ -141,11 +148,12 @@ KINDS = ("recipe", *DOCUMENTS)
 
 def _print_resolved(resolved: Resolved, found: tuple[str, Lock] | None) -> None:
     for text in (*_head(resolved), *(_lock_lines(resolved, *found) if found else ())):
-        sys.stdout.write(f"{text}\n")
+        _print_indented(text)
     for layer in resolved.layers:
-        sys.stdout.write(f"\n{layer.name}: {layer.summary}\n")
+        sys.stdout.write("\n")
+        print_folded("", f"{layer.name}: {layer.summary}")
         if layer.omitted:
-            sys.stdout.write(f"  left out: {layer.omitted}\n")
+            print_folded("  left out: ", layer.omitted)
             continue
         rows = [
             (each.name, shell_value(each.value), f"{ORIGINS[each.origin]}, {each.place}")
@@ -153,7 +161,12 @@ def _print_resolved(resolved: Resolved, found: tuple[str, Lock] | None) -> None:
         ]
         print_table(rows)
         for text in _layer_lines(resolved, layer, found[1] if found else None):
-            sys.stdout.write(f"  {text}\n")
+            _print_indented(f"  {text}")
+
+
+def _print_indented(text: str) -> None:
+    own = " " * (len(text) - len(text.lstrip()))
+    print_folded(own, text.strip(), below=f"{own}  ")
 
 
 def _head(resolved: Resolved) -> Iterator[str]:
@@ -168,7 +181,8 @@ def _head(resolved: Resolved) -> Iterator[str]:
     ):
         for each in binds:
             source = f" [{each.source}]" if each.source else ""
-            yield f"  {label} {each.path}\n    {each.reason}{source}"
+            yield f"  {label} {each.path}"
+            yield f"    {each.reason}{source}"
 
 
 def _lock_lines(resolved: Resolved, path: str, lock: Lock) -> Iterator[str]:
@@ -196,7 +210,7 @@ def _layer_lines(resolved: Resolved, layer: ResolvedLayer, lock: Lock | None) ->
 
 def _folded(label: str, words: Sequence[str]) -> list[str]:
     """Return words behind a label, in lines that fit a terminal."""
-    lines = textwrap.TextWrapper(96, subsequent_indent="    ", break_on_hyphens=False)
+    lines = textwrap.TextWrapper(columns(98) - 2, subsequent_indent="    ", break_on_hyphens=False)
     lines.break_long_words = False
     return lines.wrap(f"{label}: {', '.join(words)}") if words else []
 

@@ -202,7 +202,7 @@ class Catalog:
         hidden = name.startswith(".") and "/" not in name
         file = self._lookup(kind, f"{name}.yaml") if hidden or name in known else None
         if file is None:
-            where = ", ".join(display(each.path()) for each in self._folders(kind))
+            where = ", ".join(_shown(each.path()) for each in self._folders(kind))
             why, hint = self.other_kind(kind, name)
             hint = hint or did_you_mean(name, known)
             raise InputError(Problem(f"{kind} '{name}' not found", where, why, hint))
@@ -212,7 +212,7 @@ class Catalog:
                 "rename the file: begin with a letter, a digit or '_'; "
                 "'-', '.' and '+' are allowed after it"
             )
-            where = display(file.path())
+            where = _shown(file.path())
             raise InputError(Problem(f"invalid name {name!r} of a {kind}", where, why, hint))
         return file
 
@@ -260,9 +260,9 @@ class Catalog:
             there = os.path.lexists(root / folder)
             files_there = _layer_files(root, folder, problems) if there else ()
             found = [each._replace(name=FOLDER + each.name) for each in files_there]
-            read = check.read_checks(found, IMAGE, display(root), problems)
+            read = check.read_checks(found, IMAGE, _shown(root), problems)
             files |= {each.name: each for each in read.files}
-            folders |= dict.fromkeys((each.name for each in read.files), display(root))
+            folders |= dict.fromkeys((each.name for each in read.files), _shown(root))
             # The user's own x.sh stands for x.py as well.
             checks |= {each.file.name.rpartition(".")[0]: each for each in read.each}
         twins = Problems()
@@ -362,13 +362,20 @@ def _misnamed(own: Path) -> list[Problem]:
     return list(problems.values())
 
 
+def _shown(path: Path) -> str:
+    """Return a path for messages: of a shipped file, the part from this package on."""
+    home = Path(__file__).resolve().parents[2]
+    shipped = any(path.is_relative_to(shipped_folder(name)) for name in ("recipes", "envs"))
+    return str(path.relative_to(home)) if shipped else display(path)
+
+
 def _fit(profile: model.Profile, platform: model.Platform) -> bool:
     return profile.accelerator == platform.accelerator
 
 
 def _read(file: File, reader: Callable[..., T | None], **more: Any) -> T:
     problems = Problems()
-    value = reader(read_text(*file), display(file.path()), problems, **more)
+    value = reader(read_text(*file), _shown(file.path()), problems, **more)
     problems.raise_if_any()
     assert value is not None
     return value
@@ -382,5 +389,5 @@ def _layer_files(root: Path, folder: str, problems: Problems) -> Iterator[model.
             yield model.LayerFile(name, mode, content)
             continue
         why = "a definition cannot hold its name as one line of plain text"
-        where = display(root / folder / name)
+        where = _shown(root / folder / name)
         problems.add("cannot take the file", where, why=why, hint="rename it")

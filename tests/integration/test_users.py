@@ -13,7 +13,7 @@ def test_the_wheel_contains_recipes_and_platforms(program: list[object]) -> None
     assert "pytorch-deepspeed" in data["recipes"]
     assert {"workstation", "lumi-g"} <= set(data["platforms"])
     shown = check_output(*program, "show", "pytorch-deepspeed")
-    assert "site-packages/lumicontainer/recipes/layers" in shown
+    assert " lumicontainer/recipes/layers/" in shown
 
 
 def test_a_cache_in_a_folder_that_is_closed_to_the_user_has_a_hint(program: list[object]) -> None:

@@ -111,3 +111,20 @@ def test_a_document_on_a_terminal_is_neither_folded_nor_coloured() -> None:
     text = shown("render", "pytorch", "--format", "dockerfile")
     assert "\x1b" not in text
     assert max(map(len, text.splitlines())) > 60
+
+
+def test_a_table_is_folded_in_its_last_column() -> None:
+    rows = shown("list", TERM="dumb").splitlines()
+    (first,) = (place for place, row in enumerate(rows) if row.startswith("  megatron-deepspeed "))
+    column = rows[first].index("Megatron")
+    assert rows[first + 1].startswith(" " * column)
+    assert rows[first + 1][column] != " "
+    assert max(map(len, rows)) <= 60
+
+
+def test_what_is_shown_of_a_layer_is_folded_below_its_beginning() -> None:
+    text = shown("show", "pytorch", "--platform", "workstation", TERM="dumb")
+    rows = text.splitlines()
+    first = rows.index("  left out: ROCm drives AMD's GPUs, and this platform has")
+    assert rows[first + 1] == "            none"
+    assert "recipes/layers/debian/layer.yaml" in text

@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Any, TextIO
 
@@ -70,10 +71,11 @@ class Output(io.TextIOWrapper):
         text = printable(text)
         if not self.isatty():
             return text
-        text = style.wrapped(text, self._columns())
+        text = style.wrapped(text, self.columns())
         return style.coloured(text) if style.has_colour() else text
 
-    def _columns(self) -> int:
+    def columns(self) -> int:
+        """Return the width of the terminal; 0 if this is none."""
         try:
             return os.get_terminal_size(self.fileno()).columns
         except OSError:
@@ -126,12 +128,42 @@ def print_json(value: Any) -> None:
 
 
 def print_table(rows: Sequence[Sequence[str]]) -> None:
-    """Print rows in aligned columns to stdout."""
+    """Print rows in aligned columns to stdout; a terminal folds the last one in its column."""
     lines = [[line(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for row in lines:
-        cells = map(str.ljust, row, widths)
-        sys.stdout.write(f"  {'  '.join(cells)}".rstrip() + "\n")
+        *cells, last = map(str.ljust, row, widths)
+        print_folded("  ".join(["", *cells, ""]), last.rstrip())
+
+
+def columns(usual: int = 0) -> int:
+    """Return the width of the terminal that shows the result, or ``usual`` if none does."""
+    found = sys.stdout.columns() if isinstance(sys.stdout, Output) else 0
+    return found if found >= 2 * _LEAST else usual
+
+
+def print_folded(start: str, text: str, *, below: str = "") -> None:
+    """Print a line of a result to stdout; a terminal folds ``text`` in the column after ``start``.
+
+    The lines below begin with ``below`` instead, if it is given. If ``start`` leaves little of the
+    line, the text begins on the next one.
+    """
+    width = columns()
+    if not text or not width or len(start) + len(text) <= width:
+        sys.stdout.write(f"{start}{text}".rstrip() + "\n")
+        return
+    if width - len(start) < min(_LEAST, len(text)):
+        sys.stdout.write(start.rstrip() + "\n")
+        start = " " * _INDENT
+    below = below or " " * len(start)
+    fold = textwrap.TextWrapper(width, start, below, break_long_words=False)
+    fold.break_on_hyphens = False
+    sys.stdout.write(fold.fill(text) + "\n")
+
+
+_LEAST = 20
+"""Columns that folded text takes at least."""
+_INDENT = 6
 
 
 def as_json(value: Any, *, indent: int | None = None) -> str:

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 
 _TIME = r"(?:\d\d:\d\d:\d\d )?"
-_LABEL = re.compile(rf"({_TIME} *)(error|warning|note|where|why|hint)(?=: )")
+_LABEL = re.compile(rf"({_TIME} *)(error|warning|note|where|why|hint|left out)(?=: )")
 _STATE = re.compile(rf"({_TIME}(?:\[ *\d+/\d+\] )?)(passed|failed|skipped|error)(?=  )")
 _MARK = re.compile(r"()([✓✗])(?= )")
 _COMMANDS = ("lumicontainer ", "singularity ", "apptainer ", "sudo ", "srun ", "make ")
@@ -16,7 +16,7 @@ _COLOURS: Mapping[str, str] = {
     **dict.fromkeys(("passed", "✓"), _GREEN),
     **dict.fromkeys(("warning", "skipped"), _YELLOW),
     **dict.fromkeys(("note", "hint"), _CYAN),
-    **dict.fromkeys(("where", "why"), _BOLD),
+    **dict.fromkeys(("where", "why", "left out"), _BOLD),
 }
 _PLAIN = "\x1b[0m"
 
