@@ -62,22 +62,40 @@ def write_tables(
     """
     tables = _Tables(place)
     tables.write(root)
-    parts = [tables.inodes, tables.listings]
-    places = []
-    for each in parts:
-        places.append(file.tell() - begin)
-        file.write(_stored(bytes(each)))
-    fragment_table = _write_rows(
-        file, begin, b"".join(layout.FRAGMENT.pack(*each, 0) for each in fragments)
-    )
+    inode_table = file.tell() - begin
+    file.write(_stored(bytes(tables.inodes)))
+    directory_table = file.tell() - begin
+    file.write(_stored(bytes(tables.listings)))
+    rows = b"".join(layout.FRAGMENT.pack(*each, 0) for each in fragments)
+    fragment_table = _write_rows(file, begin, rows)
     id_table = _write_rows(file, begin, struct.pack(f"<{len(tables.owners)}I", *tables.owners))
-    size = file.tell() - begin
-    superblock = Superblock(
+    places = _Places(inode_table, directory_table, fragment_table, id_table, file.tell() - begin)
+    file.write(bytes(-places.end % _PAGE))
+    end = file.tell() - begin
+    file.seek(begin)
+    file.write(_superblock(tables, root, len(fragments), places, encoding).packed())
+    return end
+
+
+class _Places(NamedTuple):
+    """Hold where the tables are, and the end of the last one."""
+
+    inodes: int
+    listings: int
+    fragments: int
+    ids: int
+    end: int
+
+
+def _superblock(
+    tables: "_Tables", root: Node, fragments: int, places: _Places, encoding: Encoding
+) -> Superblock:
+    return Superblock(
         magic=layout.MAGIC,
         inodes=tables.count,
         time=encoding.time,
         block_size=encoding.block_size,
-        fragments=len(fragments),
+        fragments=fragments,
         compressor=encoding.compressor,
         block_log=encoding.block_size.bit_length() - 1,
         flags=layout.PLAIN_INODES | layout.NO_ATTRIBUTES | layout.PLAIN_IDS,
@@ -85,19 +103,14 @@ def write_tables(
         major=4,
         minor=0,
         root=tables.reference(root),
-        size=size,
-        id_table=id_table,
+        size=places.end,
+        id_table=places.ids,
         attribute_table=ABSENT,
-        inode_table=places[0],
-        directory_table=places[1],
-        fragment_table=fragment_table,
+        inode_table=places.inodes,
+        directory_table=places.listings,
+        fragment_table=places.fragments,
         export_table=ABSENT,
     )
-    file.write(bytes(-size % _PAGE))
-    end = file.tell() - begin
-    file.seek(begin)
-    file.write(superblock.packed())
-    return end
 
 
 def _stored(data: bytes) -> bytes:
