@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from lumicontainer.build.cache.explain import stack_of
 from lumicontainer.build.cache.shared.shared import SharedCache
@@ -52,7 +52,8 @@ def silence_limit() -> float | None:
     return minutes * 60 or None
 
 
-class BaseImage(NamedTuple):
+@dataclass
+class BaseImage:
     """Hold where the data of a base are that its layer does not have."""
 
     source: Source
@@ -60,6 +61,8 @@ class BaseImage(NamedTuple):
     """Returns the folder of their index, from the cache or read now; a tree is made by it."""
     state: FileState | None = None
     """The state of the image file when it was verified; None for one in the cache."""
+    starts: bool | None = None
+    """Whether an engine of this user starts it; None before it was tried."""
 
     def require_unchanged(self) -> None:
         """Raise ``DownloadError`` if the image file was changed since."""

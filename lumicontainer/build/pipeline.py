@@ -13,8 +13,8 @@ from lumicontainer.build.cache import store, usage
 from lumicontainer.build.cache.shared import fetch
 from lumicontainer.build.checks import smoke
 from lumicontainer.build.failures.failure import no_space
+from lumicontainer.build.layers import additions, layers
 from lumicontainer.build.layers import base as bases
-from lumicontainer.build.layers import layers
 from lumicontainer.build.run import Run
 from lumicontainer.build.runtimes.runtime import Runtime
 from lumicontainer.build.workspace import remove_tree
@@ -124,6 +124,10 @@ async def _build(builder: Builder, output: Path, *, verify: bool, more: int) -> 
 async def assemble(builder: Builder) -> Stack:
     """Return the layers of the plan, cached or built."""
     await bases.require_cached_data(builder)
+    if additions.is_possible(builder.plan):
+        base = await bases.base_layer(builder)
+        if await asyncio.to_thread(additions.can_start, builder, base):
+            return (base, await additions.last_layer(builder, base))
     await layers.begin(builder)
     return await _stacked(builder)
 
@@ -211,7 +215,7 @@ async def _pack(builder: Builder, stack: Stack, partial: Path, labels: Mapping[s
         run.output = partial
         notes, top = run.root / "notes", run.root / store.LAYER
         no_links.write_tree(notes, render_notes(plan, document=definition, labels=labels))
-        if builder.runtime.checks_tree:
+        if builder.runtime.checks_tree and not (run.image and run.image.starts):
             await _complete_tree(run, notes)
         await asyncio.to_thread(squashfs.pack_as_root, notes, top, compression)
         sources = [*below, *map(Source, (*(entry.layer for entry in stored), top))]

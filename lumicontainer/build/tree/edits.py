@@ -24,6 +24,7 @@ from lumicontainer.image.assembly.content import read_content
 from lumicontainer.image.assembly.layout import FILE, FOLDER, LINK
 from lumicontainer.image.assembly.reader import Squashfs
 from lumicontainer.image.assembly.tree import Node
+from lumicontainer.system.terminal import masking
 
 _MOST_LINKS = 40
 """The links that Linux follows in one path (path_resolution(7))."""
@@ -154,6 +155,20 @@ class Edits:
         found = self.find(path)
         if found.node is None or found.node.kind != FOLDER:
             self._put(path, Node(FOLDER, mode, 0, 0, EPOCH), Row(index.FOLDER, mode))
+
+    def set_mode(self, path: str, mode: int) -> None:
+        """Give a file of the layers another mode; a hard link becomes a file of its own."""
+        found = self.find(path)
+        assert found.node is not None
+        node, content = found.node, self.read(path)
+        assert content is not None
+        self.write(path, content, mode)
+        row = self._rows[found.path]
+        self._rows[found.path] = row._replace(uid=node.owner, gid=node.group)
+
+    def leaking(self) -> list[str]:
+        """Return the paths of new files that contain a secret."""
+        return [f"/{path}" for path, each in self._contents.items() if masking.holds(each)]
 
     def remove(self, path: str) -> None:
         """Remove a path of any kind, if it exists."""

@@ -65,19 +65,27 @@ def is_own(path: str) -> bool:
         return stream.read() == _PIP
 
 
-def main() -> None:
-    """Write the .pth files, and those of pip; a configuration that is there is left to a check."""
+def files() -> dict[str, str]:
+    """Return the .pth files, and those of pip; another configuration is left to a check."""
     packages = sysconfig.get_path("purelib")
-    files = {os.path.join(packages, NAME): line(packages)}
+    found = {os.path.join(packages, NAME): line(packages)}
     own = os.path.join(sys.prefix, "pip.conf")
     if sys.prefix == sys.base_prefix:
-        files[os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")] = _MANAGED
+        found[os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")] = _MANAGED
     else:
         text = line_of_venvs(sys.prefix, sys.base_prefix, packages)
-        files[os.path.join(folder(sys.prefix), VENVS)] = text
-        if not os.path.exists(own):
-            files |= {own: _PIP, _CONSTRAINTS: f"{HINT}\n"}
-    for path, text in files.items():
+        found[os.path.join(folder(sys.prefix), VENVS)] = text
+        if not os.path.exists(own) or is_own(own):
+            found.update({own: _PIP, _CONSTRAINTS: f"{HINT}\n"})
+    return found
+
+
+def main() -> None:
+    """Write the files, or with ``--print PYTHON`` print them for one who writes them elsewhere."""
+    if sys.argv[1:2] == ["--print"]:
+        json.dump({"python": sys.argv[2], "files": files()}, sys.stdout)
+        return
+    for path, text in files().items():
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as stream:
             stream.write(text)
