@@ -218,7 +218,10 @@ class _Maker:
     def _found(self, group: Sequence[Input], query: Query) -> list[Wheel] | None:
         """Return the wheels found here, else in the image; None where requirements stay open."""
         try:
-            return self.resolver.wheels(query)
+            found = self.resolver.wheels(query)
+            # A script that reads the file itself may not be able to build a source.
+            source = "" if group[0].where else self.resolver.source_in_the_way(query, found)
+            return self._of_sources(group, query.index, source) if source else found
         except LumicontainerError as error:
             missing = {each.word: each for each in missing_packages.absent(error.problems[0].why)}
             pip, index = self.resolver.pip, query.index

@@ -5,17 +5,22 @@ certificates and constraints from pip's configuration: pip would decide the same
 """
 
 import os
+import re
 import sys
 import tempfile
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 from packaging.markers import Environment
 from packaging.pylock import PackageWheel, Pylock, PylockSelectError, PylockValidationError
+from packaging.requirements import Requirement
+from packaging.version import Version
 
+from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.host.site import pip_settings
 from lumicontainer.host.uv import Sources, find_uv, write_stand_in
 from lumicontainer.pinning.pip import Pip
@@ -24,12 +29,14 @@ from lumicontainer.system import budget, process
 from lumicontainer.system.files.temporary import temporary_folder
 
 _OPTIONS = (
-    *("pip", "compile", "--format", "pylock.toml", "--no-config", "--no-header", "--quiet"),
-    # Metadata is read, never built: a package needs a wheel.
-    *("--no-build", "--no-python-downloads"),
+    *("pip", "compile", "--format", "pylock.toml", "--no-header"),
     # As pip does: the best version of all indexes.
-    *("--index-strategy", "unsafe-best-match"),
+    *("--no-python-downloads", "--index-strategy", "unsafe-best-match"),
 )
+_WHEELS = ("--no-config", "--no-build")
+"""Metadata is read, never built: a package needs a wheel."""
+_TRIED = re.compile(r"(?m)^DEBUG Searching for a compatible version of (\S+) \((.+)\)$")
+"""How uv logs which versions of a package it looks for (uv 0.7 to 0.13)."""
 
 
 class Resolver:
@@ -45,29 +52,77 @@ class Resolver:
         """Return the wheels of requirements and of all that they need; see ``Pip.wheels``.
 
         If uv fails, pip decides: an index may be unreachable, and ``build`` explains the messages
-        of pip only.
+        of pip only. Pip also decides which pre-releases are allowed, as it does in ``build``.
         """
         if self._uv:
             try:
-                return wheels(self._uv, self.pip.target, query)
+                found = wheels(self._uv, self.pip.target, query)
+                if not any(Version(each.version).is_prerelease for each in found):
+                    return found
             except process.ProgramError as error:
                 names = ", ".join([*query.requirements[:3], *["…"][: len(query.requirements) > 3]])
                 why = " ".join(error.problems[0].why.split()).removeprefix("error: ")
                 self._say(f"note: pip resolves {names}, because uv failed: {why}")
         return self.pip.wheels(query)
 
+    def source_in_the_way(self, query: Query, found: Sequence[Wheel]) -> str:
+        """Return a source that a newer version of a package in ``found`` needs; empty if none does.
+
+        Wheels alone fit together then, too, but those of older versions.
+        """
+        return source_in_the_way(self._uv, self.pip.target, query, found) if self._uv else ""
+
 
 def wheels(program: Path, target: Target, query: Query) -> list[Wheel]:
     """Return what ``Pip.wheels`` does; raise ``ProgramError`` if no wheels fit together."""
-    settings = pip_settings()
-    sources = Sources(settings, query.index)
-    with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
-        uv = _Uv(program, target, Path(folder).resolve(), settings, brief=bool(query.index))
-        constraints = [*settings.get("constraint", "").split(), query.write_constraints(uv.folder)]
-        lines = [*sources.together(), *query.requirements]
-        found = uv.compile(lines, *(f"--constraints={each}" for each in constraints))
+    with _asking(program, target, query) as (uv, words):
+        sources = Sources(uv.settings, query.index)
+        found = uv.compile([*sources.together(), *query.requirements], *words)
         each = sources.each()
         return uv.best_files(found, each) if len(each) > 1 and found else found
+
+
+def source_in_the_way(program: Path, target: Target, query: Query, found: Sequence[Wheel]) -> str:
+    """Return what ``Resolver.source_in_the_way`` does."""
+    with _asking(program, target, query) as (uv, words):
+        sources = Sources(uv.settings, query.index).together()
+        lines = [*sources, *query.requirements]
+        log = uv.finished(lines, *_WHEELS, "--verbose", *words).stderr
+        chosen = {normal(each.name): each.version for each in found}
+        for name, versions in dict(reversed(_TRIED.findall(log))).items():
+            if normal(name) not in {*chosen, *query.there, *query.same}:
+                line = str(name) if versions == "*" else f"{name}{versions}"
+                if uv.newest(sources, [line]) != uv.newest(sources, [line], "--no-build"):
+                    return str(name)
+        return _newer_source(uv, sources, query.requirements, chosen, words)
+
+
+def _newer_source(
+    uv: "_Uv",
+    sources: Sequence[str],
+    requirements: Sequence[str],
+    chosen: Mapping[str, str],
+    words: Sequence[str],
+) -> str:
+    """Return a chosen package that has a newer version without a wheel, which fits the others."""
+    wheels = uv.newest(sources, [*requirements, *chosen], "--no-build", *words)
+    newest = uv.newest(sources, [*requirements, *chosen], *words)
+    for name, version in newest.items():
+        if name in chosen and version not in (chosen[name], wheels.get(name, version)):
+            pinned = [f"{n}=={v}" for n, v in {**chosen, name: version}.items()]
+            if uv.newest(sources, [*requirements, *pinned], *words):
+                return name
+    return ""
+
+
+@contextmanager
+def _asking(program: Path, target: Target, query: Query) -> Iterator[tuple["_Uv", list[str]]]:
+    """Yield uv in a folder with the packages of the image, and the options of the constraints."""
+    settings = pip_settings()
+    with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
+        uv = _Uv(program, target, Path(folder).resolve(), settings, brief=bool(query.index))
+        files = [*settings.get("constraint", "").split(), query.write_constraints(uv.folder)]
+        yield uv, [f"--constraints={each}" for each in files]
 
 
 @dataclass(frozen=True)
@@ -80,18 +135,43 @@ class _Uv:
 
     def compile(self, lines: Sequence[str], *words: str) -> list[Wheel]:
         """Return the wheels that lines of requirements resolve to, without stand-ins."""
-        wanted, lock = self.folder / "wanted.txt", self.folder / "pylock.toml"
+        done = self.finished(lines, "--quiet", *_WHEELS, *words)
+        if done.returncode:
+            raise process.ProgramError(["uv"], done.returncode, done.stderr)
+        found = read_lock(self._lock.read_text(), self.target)
+        return [each for each in found if not each.url.startswith(f"{self.folder.as_uri()}/")]
+
+    def newest(
+        self, sources: Sequence[str], requirements: Sequence[str], *words: str
+    ) -> dict[str, str]:
+        """Return the newest versions, by name, that requirements allow; empty if there are none.
+
+        A source counts, too. Uv builds none, because settings say that none needs anything.
+        """
+        named = [each for each in map(Requirement, requirements) if not each.url]
+        names = {f'[[dependency-metadata]]\nname = "{normal(each.name)}"\n' for each in named}
+        settings = self.folder / "uv.toml"
+        settings.write_text("".join(sorted(names)))
+        words = ("--quiet", "--no-deps", "--config-file", str(settings), *words)
+        if self.finished([*sources, *map(str, named)], *words).returncode:
+            return {}
+        rows = tomllib.loads(self._lock.read_text())["packages"]
+        return {normal(row["name"]): str(row["version"]) for row in rows}
+
+    def finished(self, lines: Sequence[str], *words: str) -> process.Finished:
+        """Run uv; its answer is in a file of the folder."""
+        wanted = self.folder / "wanted.txt"
         wanted.write_text("".join(f"{line}\n" for line in [*lines, f"--find-links {self.folder}"]))
-        lock.unlink(missing_ok=True)
+        self._lock.unlink(missing_ok=True)
         command = [str(self.program), *_OPTIONS, *words, "--python", sys.executable]
         command += ["--python-version", self.target.python]
         command += ["--python-platform", self.target.uv_platform()]
-        command += ["--output-file", str(lock), str(wanted)]
-        done = process.in_new_session(command, env=self._environment(), limits=budget.RESOLVE)
-        if done.returncode:
-            raise process.ProgramError(["uv"], done.returncode, done.stderr)
-        found = read_lock(lock.read_text(), self.target)
-        return [each for each in found if not each.url.startswith(f"{self.folder.as_uri()}/")]
+        command += ["--output-file", str(self._lock), str(wanted)]
+        return process.in_new_session(command, env=self._environment(), limits=budget.RESOLVE)
+
+    @property
+    def _lock(self) -> Path:
+        return self.folder / "pylock.toml"
 
     def best_files(self, found: Sequence[Wheel], sources: Sequence[Sequence[str]]) -> list[Wheel]:
         """Return the wheels with the best file of each version in all sources.

@@ -1,10 +1,6 @@
 """Which versions ``extend`` chooses: real uv asks a folder of packages, without a container."""
 
-import io
 import os
-import tarfile
-import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,25 +12,9 @@ from lumicontainer.host.site import Site
 from lumicontainer.host.uv import find_uv
 from lumicontainer.system import process
 
+from ..packages import write_source, write_wheel
+
 IMAGE = Facts("3.11", {"base": Installed("2.0", (), ("base",), "")})
-PROJECT = '[build-system]\nrequires = ["helper"]\nbuild-backend = "backend"\nbackend-path = ["."]\n'
-BACKEND = """\
-import os
-import {module}
-
-def prepare_metadata_for_build_wheel(folder, settings=None):
-    notes = os.path.join(folder, "{name}-{version}.dist-info")
-    os.makedirs(notes)
-    for file, text in (("METADATA", {metadata!r}), ("WHEEL", "Wheel-Version: 1.0\\n")):
-        with open(os.path.join(notes, file), "w") as out:
-            out.write(text)
-    return os.path.basename(notes)
-"""
-
-
-def metadata(name: str, version: str, needs: Sequence[str]) -> str:
-    lines = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"]
-    return "".join([*lines, *(f"Requires-Dist: {each}\n" for each in needs)])
 
 
 class Index:
@@ -47,23 +27,10 @@ class Index:
         self.work.mkdir()
 
     def wheel(self, name: str, version: str, *needs: str) -> None:
-        with zipfile.ZipFile(self.folder / f"{name}-{version}-py3-none-any.whl", "w") as file:
-            notes = f"{name}-{version}.dist-info"
-            form = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-            file.writestr(f"{notes}/METADATA", metadata(name, version, needs))
-            file.writestr(f"{notes}/WHEEL", form)
-            file.writestr(f"{notes}/RECORD", "")
-            file.writestr(f"{name}.py", "")
+        write_wheel(self.folder, name, version, *needs)
 
     def source(self, name: str, version: str, *needs: str, module: str = "helper") -> None:
-        about = metadata(name, version, needs)
-        code = BACKEND.format(name=name, version=version, metadata=about, module=module)
-        files = {"pyproject.toml": PROJECT, "backend.py": code}
-        with tarfile.open(self.folder / f"{name}-{version}.tar.gz", "w:gz") as file:
-            for path, text in files.items():
-                entry = tarfile.TarInfo(f"{name}-{version}/{path}")
-                entry.size = len(text)
-                file.addfile(entry, io.BytesIO(text.encode()))
+        write_source(self.folder, name, version, *needs, module=module)
 
     def resolution(self, facts: Facts = IMAGE) -> Resolution:
         pip = {"no-index": "1", "find-links": str(self.folder)}
