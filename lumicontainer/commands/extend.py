@@ -61,6 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         with Progress(arguments.progress) as progress:
             record = kind.make(order, output, progress)
+        for name, version in sorted(record.packages.items()):
+            say(f"+ {name}=={version}")
         count = units.count(len(record.packages), "package")
         say(f"{output.name}: {count} added, {units.size(output.stat().st_size)}")
         start = output.name if arguments.into else f"--with {output.name} {image.name}"

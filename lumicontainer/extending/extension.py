@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lumicontainer.errors import InputError, LockError, Problem
-from lumicontainer.extending import conflicts
 from lumicontainer.extending.container import FOLDER, Container, open_container, working_folder
 from lumicontainer.extending.facts import Facts, image_id, read_facts
 from lumicontainer.extending.install.installation import Installation
 from lumicontainer.extending.lock import hashes, locked
+from lumicontainer.extending.modules import require_modules
 from lumicontainer.extending.record import NAME, Record, extension_key, read_record
-from lumicontainer.extending.resolution import Question, Refusal, Resolution
+from lumicontainer.extending.resolving import conflicts
+from lumicontainer.extending.resolving.left_out import find_left_out
+from lumicontainer.extending.resolving.resolution import Question, Refusal, Resolution
 from lumicontainer.extending.wanted import Wanted
 from lumicontainer.image import records, squashfs
 from lumicontainer.system import units
@@ -197,13 +199,14 @@ def built(order: Order, output: Path, progress: Progress) -> Iterator[Built]:
             facts = before.facts
             _say_source(order.image, facts, progress)
             _check(order, facts)
-            lock = f"{head(output)}{_resolved(container, facts, order)}"
+            lock = f"{head(output)}{_resolved(container, facts, order, progress)}"
         count = units.count(len(locked.rows(lock)), "package")
         with progress.step(f"install {count}"):
             installation = Installation(container, facts)
             installation.install(lock)
             installation.require_no_hiding(order.changeable)
             installation.require_fitting_libraries(order.changeable)
+            require_modules(installation.tree)
         packages = installation.distributions()
         for warning in facts.hidden(packages):
             progress.say(str(warning))
@@ -223,14 +226,16 @@ def built(order: Order, output: Path, progress: Progress) -> Iterator[Built]:
         yield Built(installation.tree, lock, record, before)
 
 
-def _resolved(container: Container, facts: Facts, order: Order) -> str:
+def _resolved(container: Container, facts: Facts, order: Order, progress: Progress) -> str:
     resolution = Resolution(container, facts)
     question = Question(order.wanted.lines, order.changeable)
     try:
-        given = order.wanted.hashes
-        return hashes.require(resolution.lock(question), given)
+        lock = hashes.require(resolution.lock(question), order.wanted.hashes)
     except Refusal as error:
         raise conflicts.explain(resolution, question, error) from error
+    for warning in find_left_out(resolution, question, resolution.versions(lock)):
+        progress.say(str(warning))
+    return lock
 
 
 def _say_source(image: Path, facts: Facts, progress: Progress) -> None:

@@ -5,9 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer.errors import Problem, StepError
 from lumicontainer.extending.container import Container, Mounts
 from lumicontainer.extending.facts import Facts, Installed
-from lumicontainer.extending.resolution import Question, Refusal, Resolution
+from lumicontainer.extending.modules import require_modules
+from lumicontainer.extending.resolving import causes, conflicts
+from lumicontainer.extending.resolving.left_out import find_left_out
+from lumicontainer.extending.resolving.resolution import Question, Refusal, Resolution
 from lumicontainer.host.site import Site
 from lumicontainer.host.uv import find_uv
 from lumicontainer.system import process
@@ -36,6 +40,12 @@ class Index:
         pip = {"no-index": "1", "find-links": str(self.folder)}
         site = Site("", "", None, {}, (), {}, pip)
         return Resolution(WithoutContainer(self.work / "image.sif", self.work, site), facts)
+
+    def refused(self, *lines: str) -> list[Problem]:
+        resolution, question = self.resolution(), Question(lines)
+        with pytest.raises(Refusal) as refusal:
+            resolution.lock(question)
+        return [*conflicts.explain(resolution, question, refusal.value).problems]
 
     def choose(self, *lines: str, facts: Facts = IMAGE) -> dict[str, str]:
         resolution = self.resolution(facts)
@@ -101,3 +111,68 @@ def test_the_newest_version_is_found_without_building(index: Index) -> None:
     index.source("top", "2.0", module="no_such_module")
     index.source("top", "3.0b1", module="no_such_module")
     assert index.resolution().newest(["top"]) == {"top": "2.0"}
+
+
+def test_a_newer_version_that_does_not_fit_the_image_is_named_with_the_reason(index: Index) -> None:
+    index.wheel("top", "1.0")
+    index.wheel("top", "2.0", "base<2")
+    index.wheel("other", "1.0")
+    resolution, question = index.resolution(), Question(["top", "other"])
+    chosen = resolution.versions(resolution.lock(question))
+    (warning,) = find_left_out(resolution, question, chosen)
+    assert warning.what == "top 2.0 is left out, and 1.0 is added"
+    assert warning.why == "top 2.0 needs base <2; the image has 2.0"
+
+
+@pytest.mark.parametrize(
+    ("line", "what", "says"),
+    [
+        ("nosuch", "package 'nosuch' not found", "correct the name"),
+        ("top==9", "no release of top meets 'top==9'", "the newest is 2.0"),
+        ("top>2", "no release of top meets 'top>2'", "name one to get it: top==3.0rc1"),
+        ("broken", "cannot build broken 1.0 in the image", "no_such_module"),
+        ("clash", "the wanted packages do not fit the image", "needs base <2; the image has 2.0"),
+    ],
+)
+def test_the_headline_names_the_cause(index: Index, line: str, what: str, says: str) -> None:
+    index.wheel("top", "2.0")
+    index.wheel("top", "3.0rc1")
+    index.source("broken", "1.0", module="no_such_module")
+    index.wheel("clash", "1.0", "base<2")
+    index.wheel("base", "1.0")
+    (problem,) = index.refused("top", line)
+    assert what in problem.what
+    assert says in f"{problem.why} {problem.hint}"
+
+
+def test_an_index_that_cannot_be_reached_is_no_conflict(index: Index) -> None:
+    text = "error: Request failed after 3 retries\n  cause: Failed to fetch: http://x.invalid/a/\n"
+    resolution, question = index.resolution(), Question(["top"])
+    error = conflicts.explain(resolution, question, Refusal(2, text))
+    assert (error.code, error.problems[0].what) == (6, "cannot reach an index of packages")
+
+
+def test_a_proof_is_cut_between_its_sentences_alone() -> None:
+    long = " ".join(
+        f"Because a=={n} depends on b and c, we can conclude that x." for n in range(40)
+    )
+    shown = causes.shorten(
+        f"{long} And because you require a, nothing fits.\n\nhint: Pre-releases …"
+    )
+    assert len(shown.splitlines()) <= 10
+    assert shown.startswith("Because a==")
+    assert shown.endswith("And because you require a, nothing fits.")
+
+
+@pytest.mark.parametrize("content", ["mine\n", "other\nmine\n"])
+def test_a_package_without_the_module_that_it_announces_is_refused(
+    tmp_path: Path, content: str
+) -> None:
+    notes = tmp_path / "lib/python3.11/site-packages/mine-1.0.dist-info"
+    notes.mkdir(parents=True)
+    (notes / "top_level.txt").write_text(f"_fast\n{content}")
+    (notes.parent / "other.py").touch()
+    with pytest.raises(StepError, match=r"mine-1\.0 has no module 'mine'"):
+        require_modules(tmp_path)
+    (notes.parent / "mine.cpython-311-x86_64-linux-gnu.so").touch()
+    require_modules(tmp_path)

@@ -7,14 +7,16 @@ from typing import NamedTuple
 from packaging.requirements import InvalidRequirement, Requirement
 
 from lumicontainer.core.model.wheel_names import normal
-from lumicontainer.errors import InputError, Problem
-from lumicontainer.extending.resolution import Question, Refusal, Resolution
+from lumicontainer.errors import InputError, LumicontainerError, Problem
+from lumicontainer.extending.resolving import causes
+from lumicontainer.extending.resolving.resolution import Question, Refusal, Resolution
 from lumicontainer.host.uv import STAND_IN
 
-_NEEDS = re.compile(r"([A-Za-z0-9][\w.-]*)==(\S+?) depends on (\S+?)(?=,? (?:and|we)\b|\s|$)")
-"""How uv reports a requirement of one version (uv 0.7 to 0.13)."""
+_NEEDS = re.compile(r"([A-Za-z0-9][\w.-]*)[>=]=(\S+?) depends on (\S+?)(?=,? (?:and|we)\b|\s|$)")
+_ALL_NEED = re.compile(r"all versions of (\S+) depend on (\S+?)(?=,? (?:and|we)\b|\s|$)")
+"""How uv reports a requirement of one version, and of all versions (uv 0.7 to 0.13)."""
 _YOURS = re.compile(r"you require (\S+?)(?=,? (?:and|we)\b|\s|$)")
-_ASK = "check names and versions; the indexes are those of pip's configuration"
+_ASK = "ask for other versions, or for fewer packages at once"
 _MOST = 20
 """How many packages of the image are looked at, a second each."""
 
@@ -37,26 +39,39 @@ class Conflict(NamedTuple):
         return f"{self.name} {','.join(sorted(map(str, self.needs.specifier), reverse=True))}"
 
 
-def explain(resolution: Resolution, question: Question, failure: Refusal) -> InputError:
+def explain(resolution: Resolution, question: Question, failure: Refusal) -> LumicontainerError:
     """Return why nothing fits: each package of the image that stands in the way.
 
     The newest versions that fit together without the image are asked for. Each of its packages that
     does not fit them is let go in turn.
     """
+    if error := causes.explain_single(resolution, question, failure):
+        return error
     image = str(resolution.container.image)
-    what, why = "the wanted packages do not fit the image", _plain(failure.text)
+    what, why = "the wanted packages do not fit the image", causes.plain(failure.text)
     everything = question._replace(changeable=frozenset(resolution.facts.packages))
     try:
         alone = resolution.solve(everything)
     except Refusal as error:
-        what, why = "these packages cannot be installed together", _plain(error.text)
-        return InputError(Problem(what, image, why, _ASK))
-    chosen = resolution.versions(alone)
-    found = list(_conflicts(resolution, question, chosen))
+        what, why = "these packages cannot be installed together", causes.plain(error.text)
+        return InputError(Problem(what, image, causes.shorten(why), _ASK))
+    found = list(_conflicts(resolution, question, resolution.versions(alone)))
     if not found:
-        return InputError(Problem(what, image, why, _ASK))
+        return InputError(Problem(what, image, causes.shorten(why), _ASK))
     tree = "\n".join(_tree(resolution, found))
     return InputError(Problem(what, image, tree, "\nor ".join(_ways_out(resolution, found))))
+
+
+def reasons(resolution: Resolution, refusal: Refusal) -> str:
+    """Return why one version does not fit, in a line; empty if only a proof of uv says it."""
+    found = [each for each in _read(refusal.text) if _differs(resolution, each)]
+    packages = resolution.facts.packages
+    texts = (
+        f"{each.asker or 'you'} need{'s' if each.asker else ''} {each.wanted};"
+        f" the image has {packages[each.name].version}"
+        for each in found
+    )
+    return "\n".join(dict.fromkeys(texts))
 
 
 def _conflicts(
@@ -82,7 +97,10 @@ def _conflicts(
 def _read(text: str) -> Iterator[Conflict]:
     """Yield the requirements in a message of uv; ``text`` may be folded into lines."""
     plain = " ".join(text.split())
-    rows = [(f"{name} {_plain(version)}", needs) for name, version, needs in _NEEDS.findall(plain)]
+    rows = [
+        (f"{name} {causes.plain(version)}", needs) for name, version, needs in _NEEDS.findall(plain)
+    ]
+    rows += [(name, needs) for name, needs in _ALL_NEED.findall(plain)]
     for asker, needs in [*rows, *(("", needs) for needs in _YOURS.findall(plain))]:
         try:
             yield Conflict(asker, Requirement(needs.rstrip(",.")))
@@ -129,9 +147,3 @@ def _ways_out(resolution: Resolution, found: Sequence[Conflict]) -> Iterator[str
     broken = [other for name in names for other in resolution.facts.compiled_against(name)]
     risk = f"; {', '.join(dict.fromkeys(broken))} may then crash" if broken else ""
     yield f"put others before the image's: {options}{risk}"
-
-
-def _plain(text: str) -> str:
-    """Return a text of uv without the marks of stand-ins."""
-    plain = text.replace(f".{STAND_IN}", "").replace(f"+{STAND_IN}", "")
-    return plain.partition("cause: ")[2] or plain.removeprefix("error: ")

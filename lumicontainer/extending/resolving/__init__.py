@@ -1,0 +1,1 @@
+"""Choose the versions of added packages, and explain why none fit."""

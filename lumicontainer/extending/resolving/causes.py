@@ -1,0 +1,115 @@
+"""Say in one headline why uv refuses packages: name, version, network, build or conflict."""
+
+import re
+import shlex
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from lumicontainer.core.model.wheel_names import normal
+from lumicontainer.errors import DownloadError, InputError, LumicontainerError, Problem, StepError
+from lumicontainer.extending.resolving.resolution import Question, Refusal, Resolution
+from lumicontainer.host.uv import STAND_IN
+
+_UNREACHED = re.compile(r"Request failed|Failed to fetch|error sending request|Could not connect")
+_UNAUTHORIZED = re.compile(r"\((?:401|403) \w+\)|lack of valid authentication")
+_UNBUILT = re.compile(r"Failed to (?:download and )?build `([^`]+)`")
+_ABSENT = re.compile(r"([A-Za-z0-9][\w.-]*) was not found in the (?:package|provided)")
+_TAGS = re.compile(r"no wheels with a matching|no usable wheels|depends on Python")
+_EARLY = re.compile(
+    r"Pre-releases are available for `[^`]+` in the requested range \(e\.g\., (\S+)\)"
+)
+_SENTENCE = re.compile(r"(?<=[.)])\s+(?=(?:Because|And because|hint:)\s)")
+_MOST_LINES, _WIDTH = 10, 100
+_INDEXES = "the indexes are those of pip's configuration (pip config list)"
+
+
+def explain_single(
+    resolution: Resolution, question: Question, refusal: Refusal
+) -> LumicontainerError | None:
+    """Return the error of an index, a build or one requirement; None for a conflict."""
+    text, image = plain(refusal.text), str(resolution.container.image)
+    if _UNREACHED.search(text) or _UNAUTHORIZED.search(text):
+        denied = bool(_UNAUTHORIZED.search(text))
+        what = f"{'no access to' if denied else 'cannot reach'} an index of packages"
+        hint = f"{'put the password into ~/.netrc' if denied else 'check the network'}; {_INDEXES}"
+        return DownloadError(Problem(what, why=last_lines(text), hint=hint))
+    if unbuilt := _UNBUILT.search(text):
+        what = f"cannot build {unbuilt[1].replace('==', ' ')} in the image"
+        hint = f"read its message, or ask for another version: {_name(unbuilt[1])}==VERSION"
+        return StepError(Problem(what, image, last_lines(text), hint))
+    if problems := list(_unavailable(resolution, question)):
+        return InputError(*problems)
+    return None
+
+
+def _unavailable(resolution: Resolution, question: Question) -> Iterator[Problem]:
+    """Yield the requirements that no version meets, also without the image's packages."""
+    lines = registry_lines(question.lines)
+    with suppress(Refusal):
+        resolution.newest(lines)
+        return
+    for line in lines:
+        try:
+            resolution.newest([line])
+        except Refusal as refusal:
+            yield _unmet(resolution, Requirement(line), plain(refusal.text))
+
+
+def _unmet(resolution: Resolution, line: Requirement, text: str) -> Problem:
+    if _ABSENT.search(text):
+        what = f"package '{line.name}' not found in the configured indexes"
+        return Problem(what, hint=f"correct the name; {_INDEXES}")
+    wanted = f"{line.name}{line.specifier}"
+    if _TAGS.search(text):
+        what = f"no file of {wanted} fits Python {resolution.facts.python} of the image"
+        return Problem(what, why=shorten(text), hint=f"ask for another version of {line.name}")
+    what = f"no release of {line.name} meets '{wanted}'"
+    if early := _EARLY.search(text):
+        hint = f"name one to get it: {shlex.quote(f'{line.name}=={early[1]}')}"
+        return Problem(what, why="it has only pre-releases there", hint=hint)
+    with suppress(Refusal):
+        newest = resolution.newest([line.name])[normal(line.name)]
+        return Problem(what, why=f"the newest is {newest}", hint=f"write {line.name}=={newest}")
+    return Problem(what, hint=_INDEXES)
+
+
+def registry_lines(lines: Sequence[str]) -> list[str]:
+    """Return the requirements that name no URL and no folder."""
+    found = []
+    for line in lines:
+        with suppress(InvalidRequirement):  # A folder of the user's own code.
+            if not Requirement(line).url:
+                found.append(line)
+    return found
+
+
+def plain(text: str) -> str:
+    """Return a text of uv without the marks of stand-ins."""
+    found = text.replace(f".{STAND_IN}", "").replace(f"+{STAND_IN}", "")
+    proof = found.partition("cause: ")[2] if "No solution found" in found else ""
+    return proof or found.removeprefix("error: ")
+
+
+def shorten(text: str) -> str:
+    """Return the last sentences of a proof, which are about the newest versions: ten lines."""
+    sentences = [each for each in _SENTENCE.split(" ".join(text.split())) if "hint:" not in each]
+    shown: list[str] = []
+    for each in reversed(sentences):
+        lines = textwrap.wrap(each, _WIDTH, break_long_words=False, break_on_hyphens=False)
+        if len(shown) + len(lines) > _MOST_LINES:
+            break
+        shown[:0] = lines
+    return "\n".join(shown) or "too many versions of too many packages exclude each other"
+
+
+def last_lines(text: str) -> str:
+    """Return the end of what a build printed."""
+    lines = [line.rstrip() for line in text.partition("\nhint:")[0].splitlines() if line.strip()]
+    return "\n".join(lines[-_MOST_LINES:])
+
+
+def _name(source: str) -> str:
+    return re.split(r"==|@", source)[0]
