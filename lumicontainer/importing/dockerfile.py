@@ -27,7 +27,7 @@ from lumicontainer.importing.draft import (
     imported_text,
     too_large,
 )
-from lumicontainer.importing.environment import UNKNOWN_EXPANSION, add_path, add_variable
+from lumicontainer.importing.environment import READABLE, UNKNOWN_EXPANSION, add_path, add_variable
 from lumicontainer.importing.instructions import (
     HEREDOC,
     Heredoc,
@@ -41,7 +41,7 @@ from lumicontainer.importing.shell.losses import Losses
 from lumicontainer.importing.shell.script import ShellReader
 from lumicontainer.importing.shell.split import OTHER_EXPANSION, expand_variables, other_program
 from lumicontainer.importing.spython_parsers import instruction as parsed
-from lumicontainer.system.terminal.masking import has_password
+from lumicontainer.system.terminal.masking import has_password, is_secret
 
 _COPY_OPTIONS = ("from", "chmod", "chown", "link", "checksum", "keep-git-dir")
 _COPIED_FROM = re.compile(r"from=([^\s,]+)")
@@ -209,7 +209,10 @@ class _Reader(ShellReader):
             self.values[name] = known
             if line.decided("environment", name):
                 continue
-            wrong = fault(variable, name) or "$" in known or has_password(known)
+            if has_password(known) or is_secret(name, known):
+                line.part(f"ARG {name}").refuse(READABLE)
+                continue
+            wrong = fault(variable, name) or "$" in known
             if name in RESERVED or name.startswith(("LD_", "BASH_FUNC")) or wrong:
                 line.refuse("a parameter cannot have this name or value")
                 continue

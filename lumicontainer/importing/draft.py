@@ -249,6 +249,7 @@ def hide_passwords(file: str, texts: Sequence[str]) -> None:
     if len(secrets) > MAX_SECRETS:
         raise too_large(file, MAX_SECRETS, "password")
     masking.hide_urls(texts)
+    masking.hide(token for text in texts for token in masking.tokens(text))
 
 
 def too_large(file: str, limit: int, kind: str) -> InputError:

@@ -12,7 +12,7 @@ from lumicontainer.importing.shell.losses import Losses, Lost
 from lumicontainer.importing.shell.split import OTHER_EXPANSION, expand_variables
 from lumicontainer.system.terminal.masking import has_password, is_secret
 
-_READABLE = "it holds a password or token, which all who read the image would have"
+READABLE = "it holds a password or token, which all who read the image would have"
 UNKNOWN_EXPANSION = "it has an expansion whose value is not known"
 _SYSTEM = {f"{top}{name}" for top in ("", "/usr", "/usr/local") for name in ("/bin", "/sbin")}
 
@@ -29,7 +29,8 @@ def add_variable(line: FileLine, name: str, value: str, losses: Losses | None = 
         line.refuse(UNKNOWN_EXPANSION)
         return
     if has_password(value) or is_secret(name, value):
-        line.refuse(_READABLE)
+        # The recipe names it without its value.
+        line.part(name).refuse(READABLE)
         return
     if losses and value.startswith("/") and (lost := losses.find(value, "/")):
         lost.note(line, "names")
@@ -66,7 +67,7 @@ def add_path(
     if OTHER_EXPANSION.search(value):
         line.refuse(UNKNOWN_EXPANSION)
     elif has_password(value):
-        line.refuse(_READABLE)
+        line.refuse(READABLE)
     elif folders and not there:
         _note_absent(line, [each for each in lost.values() if each])
     elif name != "PATH":

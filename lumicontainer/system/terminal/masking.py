@@ -178,6 +178,11 @@ def is_secret(name: str, value: str) -> bool:
     return bool(named or _SECRET_SHAPE.search(value))
 
 
+def tokens(text: str) -> Iterator[str]:
+    """Yield the tokens in a text that are known by their form."""
+    yield from (found[0] for found in _SECRET_SHAPE.finditer(text))
+
+
 def _secret_of(credentials: str) -> str:
     user, colon, password = credentials.partition(":")
     if password not in _NO_PASSWORDS:

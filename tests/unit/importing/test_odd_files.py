@@ -57,6 +57,23 @@ def test_what_a_recipe_lacks_holds_no_password(imported: Import) -> None:
     assert PASSWORD not in "".join(written(draft).values())
 
 
+TOKEN = "hf_" + "aB3" * 11
+TOKENS = (
+    f"ENV HF_TOKEN={TOKEN}",
+    f"ENV WANDB_API_KEY={PASSWORD}",
+    f"ARG GITHUB_TOKEN={PASSWORD}",
+    f"ARG X={TOKEN}",
+    f'RUN curl -H "Authorization: Bearer {TOKEN}" https://host/x.tgz -o x.tgz',
+)
+
+
+@pytest.mark.parametrize("text", TOKENS)
+def test_a_recipe_holds_no_token(dockerfile: Import, text: str) -> None:
+    draft = dockerfile(text)
+    assert notes(draft)
+    assert [each for each in written(draft).values() if TOKEN in each or PASSWORD in each] == []
+
+
 @pytest.mark.parametrize("name", ["Dockerfile", "a.def", "environment.yml", "pyproject.toml"])
 def test_a_file_with_nul_is_no_text(imported: Import, name: str) -> None:
     with pytest.raises(InputError, match="got a NUL character"):
