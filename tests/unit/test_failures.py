@@ -120,11 +120,21 @@ def step_of_six(run: Any, resolved: Callable[..., Resolved]) -> Any:
     return run
 
 
-@pytest.mark.parametrize(("status", "code"), [(1, StepError.code), (6, DownloadError.code)])
+NOWHERE = "ERROR: No matching distribution found for six==1.0\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "code"),
+    [
+        (1, PIP, StepError.code),
+        (1, f"{PIP}{NOWHERE}", DownloadError.code),
+        (6, PIP, DownloadError.code),
+    ],
+)
 def test_the_last_error_of_a_layer_s_script_wins_over_a_complaint_before_it(
-    step_of_six: Any, status: int, code: int
+    step_of_six: Any, status: int, said: str, code: int
 ) -> None:
-    step_of_six.builder.place.log("greet").write_text(f"{PIP}asking elsewhere\n{OWN}")
+    step_of_six.builder.place.log("greet").write_text(f"{said}asking elsewhere\n{OWN}")
     error = step_failure(step_of_six, status)
     own, failed = error.problems
     assert error.code == code

@@ -92,7 +92,7 @@ def step_failure(run: StepRun, status: int) -> InputError | SpaceError | StepErr
         return full
     hint, why = _hint(run, log), tail(log)
     failed = f"the step '{run.name}' failed ({process.describe(status)})"
-    not_downloaded = status == DownloadError.code
+    not_downloaded = status == DownloadError.code or _NOT_DOWNLOADED.search(why)
     if own := reported_problem(why):
         # The script knows more than the first complaint of a program that it called.
         problems = [own, Problem(failed, hint=hint)]
@@ -101,7 +101,6 @@ def step_failure(run: StepRun, status: int) -> InputError | SpaceError | StepErr
     else:
         more = f"{_NEW_LOCK}\n" if _VERSION_GONE.search(why) else ""
         problems = [Problem(failed, why=why, hint=f"{more}{hint}")]
-        not_downloaded = not_downloaded or _NOT_DOWNLOADED.search(why) is not None
     return DownloadError(*problems) if not_downloaded else StepError(*problems)
 
 
