@@ -205,7 +205,9 @@ def built(order: Order, output: Path, progress: Progress) -> Iterator[Built]:
             installation = Installation(container, facts)
             installation.install(lock)
             installation.require_no_hiding(order.changeable)
-            installation.require_fitting_libraries(order.changeable)
+            indexed = "extra-index-url" in container.site.pip
+            hint = hint_of_index(_pytorch_index(order.image), order.command, indexed=indexed)
+            installation.require_fitting_libraries(order.changeable, hint)
             require_modules(installation.tree)
         packages = installation.distributions()
         for warning in facts.hidden(packages):
@@ -236,6 +238,24 @@ def _resolved(container: Container, facts: Facts, order: Order, progress: Progre
     for warning in find_left_out(resolution, question, resolution.versions(lock)):
         progress.say(str(warning))
     return lock
+
+
+def _pytorch_index(image: Path) -> str:
+    """Return the index from which an image has its PyTorch; empty if no record names it."""
+    layers = records.resolved(image)["layers"] if records.is_recorded(image) else {}
+    return str(layers.get("pytorch", {}).get("parameters", {}).get("index", ""))
+
+
+def hint_of_index(index: str, command: str, *, indexed: bool) -> str:
+    """Return how to get packages for the build of PyTorch that ``index`` has.
+
+    The variable would replace an ``extra-index-url`` of pip's configuration, so with one
+    (``indexed``) the index is to be added there.
+    """
+    if index and not indexed:
+        return f"take it from PyTorch's index: PIP_EXTRA_INDEX_URL={shlex.quote(index)} {command}"
+    named = index or "an index with it for the image's torch"
+    return f"add {named} to extra-index-url of pip's configuration, or leave it out"
 
 
 def _say_source(image: Path, facts: Facts, progress: Progress) -> None:

@@ -116,7 +116,8 @@ def test_a_conflict_with_the_image_is_shown_with_the_ways_out(folder: Path) -> N
 def test_what_was_compiled_for_another_build_of_pytorch_is_refused(folder: Path) -> None:
     done = extend(folder, "torchvision==0.28.0", "-o", "vision.sqsh")
     missing = "torch 2.13.0+cpu of the image has no libc10_cuda.so, libtorch_cuda.so"
-    refused(done, "error: torchvision was compiled for another build of PyTorch", missing)
+    index = "https://download.pytorch.org/whl/cpu"
+    refused(done, "error: torchvision was compiled for another build of PyTorch", missing, index)
 
 
 def test_a_folder_that_no_container_can_see_is_no_conflict_of_packages(folder: Path) -> None:

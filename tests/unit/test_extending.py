@@ -8,7 +8,7 @@ import pytest
 from lumicontainer.commands.parser import make_parser
 from lumicontainer.errors import InputError, Problems
 from lumicontainer.extending import conda, facts
-from lumicontainer.extending.extension import Order
+from lumicontainer.extending.extension import Order, hint_of_index
 from lumicontainer.extending.facts import Facts, Installed
 from lumicontainer.extending.lock import hashes
 from lumicontainer.extending.lock.locked import rows
@@ -365,3 +365,17 @@ error: No solution found when resolving dependencies
 def test_what_a_package_needs_is_read_from_the_message_of_uv() -> None:
     found = [(each.asker, each.wanted) for each in conflicts._read(UV)]
     assert found == [("vllm 0.16.0", "torch ==2.9.1"), ("", "vllm ==0.16.0")]
+
+
+def test_the_command_with_the_index_of_the_image_can_be_pasted() -> None:
+    index, command = "https://wheels.example/cpu", "lumicontainer extend x.sif torchvision -o y"
+    found = hint_of_index(index, command, indexed=False)
+    assert found.endswith(f": PIP_EXTRA_INDEX_URL={index} {command}")
+
+
+@pytest.mark.parametrize("index", ["https://wheels.example/cpu", ""])
+def test_no_command_replaces_the_indexes_of_pip_s_configuration(index: str) -> None:
+    found = hint_of_index(index, "lumicontainer extend", indexed=True)
+    assert f"add {index or 'an index'}" in found
+    assert "to extra-index-url of pip's configuration" in found
+    assert "PIP_EXTRA_INDEX_URL" not in found

@@ -93,8 +93,11 @@ class Installation:
         if problems:
             raise InputError(*problems)
 
-    def require_fitting_libraries(self, changeable: frozenset[str]) -> None:
-        """Raise ``InputError`` if a library was linked with another build of PyTorch."""
+    def require_fitting_libraries(self, changeable: frozenset[str], hint: str) -> None:
+        """Raise ``InputError`` if a library was linked with another build of PyTorch.
+
+        ``hint`` says where packages for the build of the image are.
+        """
         if "torch" in changeable or "torch" not in self._facts.packages:
             return
         missing: dict[str, set[str]] = {}
@@ -108,8 +111,7 @@ class Installation:
             Problem(
                 f"{package} was compiled for another build of PyTorch",
                 why=f"torch {version} of the image has no {', '.join(sorted(names))}",
-                hint=f"add an index with {package} for torch {version} to pip's configuration "
-                "(extra-index-url), or leave it out",
+                hint=hint,
             )
             for package, names in sorted(missing.items())
         ]
