@@ -227,21 +227,3 @@ def slingshot(
         over.library(f"{LIBRARIES}/{name}")
     over.library(f"{LIBRARIES}/libfabric.so.1", needs=scratch(image, ["libcxi.so.1"]))
     return image.write("/usr/lib64/libcurl.so.4", "") if curl else image
-
-
-STAND_IN_DATASETS = """\
-__version__ = "0"
-class Dataset:
-    def __init__(self, columns):
-        self.columns = columns
-    from_dict = classmethod(lambda kind, columns: kind(columns))
-    def __getitem__(self, row):
-        return {name: column[row] for name, column in self.columns.items()}
-"""
-
-
-def language_models(image: Broken, **changes: str) -> Broken:
-    names = ("evaluate", "peft", "sentencepiece", "trl")
-    plain = dict.fromkeys(names, "__version__ = '0'\n")
-    content = {**plain, "datasets": STAND_IN_DATASETS, **changes}
-    return files(image, SITE, {f"{name}.py": text for name, text in content.items()})

@@ -6,6 +6,11 @@ import pytest
 
 from .breaking import NO_OPTIONS, SITE, Broken, Change, caught, reports
 
+OTHER_ROW = """\
+import datasets
+__version__ = "0"
+datasets.Dataset.__getitem__ = lambda *_: {"text": "other"}
+"""
 SUFFIX = "cpython-311-x86_64-linux-gnu.so"
 
 
@@ -45,6 +50,10 @@ FAULTS: list[tuple[str, str, Change]] = [
      lambda image: image.empty(f"{SITE}/sklearn/datasets/data")),
     ("training-packages/trainers", "torch is too new", lambda image: image.write(
         f"{SITE}/lightning/__init__.py", "raise ImportError('torch is too new')\n")),
+    ("training-packages/language_models", "No module named 'peft.other'",
+     lambda image: image.write(f"{SITE}/peft/__init__.py", "import peft.other\n")),
+    ("training-packages/language_models", "datasets gives another row", lambda image: image.write(
+        f"{SITE}/trl/__init__.py", OTHER_ROW)),
 ]  # fmt: skip
 
 

@@ -21,12 +21,9 @@ WITHOUT = {
     "rocm/compiles": "hipcc: command not found",
     "rocm/mount_points": "/user-software not found, which LUMI's modules bind",
     "slingshot/libfabric": "libfabric.so.1 was built without libcxi: it cannot reach Slingshot",
-    "training-packages/language_models": "No module named 'datasets'",
 }
 """What is said of the workstation's image, whose layers are other ones."""
 
-OTHER_DATASETS = layers.STAND_IN_DATASETS.replace("[row]", "[0]")
-OTHER_TRL = "from transformers import NothingOfThatName\n"
 FAULTS: dict[str, list[tuple[Change, str]]] = {
     "apex/optimizers": [
         (layers.apex_that_compiles_in_jobs, "neither amp_C nor apex.amp_C is compiled"),
@@ -88,10 +85,6 @@ FAULTS: dict[str, list[tuple[Change, str]]] = {
         (partial(layers.slingshot, curl=False), "/usr/lib64/libcurl.so.4 is missing"),
         (lambda image: image.write(f"{LIBRARIES}/libfabric.so.1", "cut"), "fi_info --list fails"),
     ],
-    "training-packages/language_models": [
-        (partial(layers.language_models, trl=OTHER_TRL), "cannot import name 'NothingOfThatName'"),
-        (partial(layers.language_models, datasets=OTHER_DATASETS), "datasets gives another row"),
-    ],
 }
 WELL: dict[str, list[tuple[Change, str]]] = {
     "apex/optimizers": [(layers.apex, "apex 1.9.0"), (layers.apex_1_10, "apex 1.10.0")],
@@ -116,7 +109,6 @@ WELL: dict[str, list[tuple[Change, str]]] = {
         (layers.slingshot, "providers: tcp cxi"),
         (partial(layers.recorded, layer="slingshot", provider="debian"), "tcp"),
     ],
-    "training-packages/language_models": [(layers.language_models, "trl 0")],
 }
 NOT_KNOWN: dict[str, list[tuple[Change, str]]] = {
     "flash-attention/backend": [(layers.on_triton, "there is none here")],
