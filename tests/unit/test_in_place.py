@@ -1,5 +1,6 @@
 """The tree of an image file becomes a base without being unpacked."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -112,3 +113,14 @@ def test_a_base_that_is_our_own_image_lets_pip_install(tmp_path: Path) -> None:
     )
     gone = {path for path, row in rows_of(tmp_path, tree).items() if row.kind == GONE}
     assert gone == {"opt/venv/pip.conf", "opt/venv/read-only.txt"}
+
+
+def test_an_image_holds_no_more_than_its_size_allows(tmp_path: Path) -> None:
+    tree, image = tmp_path / "tree", tmp_path / "image"
+    tree.mkdir()
+    with (tree / "sparse").open("wb") as file:
+        file.truncate(300 << 20)
+    subprocess.run(["mksquashfs", tree, image, "-quiet", "-no-progress"], check=True)
+    for read in (base_edits, read_rows):
+        with pytest.raises(InputError, match="64 times larger"):
+            read(read_squashfs(image))

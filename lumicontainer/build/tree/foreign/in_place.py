@@ -7,6 +7,7 @@ from pathlib import Path
 
 from lumicontainer.build.tree import index
 from lumicontainer.build.tree.edits import Edits
+from lumicontainer.build.tree.foreign.layer import Allowance
 from lumicontainer.build.tree.foreign.refusal import refusal
 from lumicontainer.build.tree.foreign.settle import own_layer
 from lumicontainer.build.tree.foreign.tree import GONE, MOST_MEMBERS, require_path
@@ -33,6 +34,7 @@ def base_edits(layer: Squashfs) -> Edits:
 
     Raises ``InputError`` if an engine or a step would follow a path of it out of the image.
     """
+    _require_allowed(layer)
     special = [path for path, node in walk(layer.root) if node.kind not in _KEPT]
     edits = Edits([layer])
     for path in special:
@@ -47,6 +49,11 @@ def base_edits(layer: Squashfs) -> Edits:
         for path in edits.glob(pattern):
             edits.remove(path)
     return edits
+
+
+def _require_allowed(layer: Squashfs) -> None:
+    """Raise ``InputError`` for files that are much larger than the image: all are read."""
+    Allowance([layer.path]).take(sum(node.size for node in layer.files))
 
 
 def walk(root: Node) -> Iterator[tuple[str, Node]]:
@@ -103,6 +110,7 @@ _KINDS = {FILE: index.FILE, FOLDER: index.FOLDER, LINK: index.SYMLINK}
 
 def read_rows(layer: Squashfs) -> dict[str, Row]:
     """Return the index of an image file's tree: as one of a layer, without its devices."""
+    _require_allowed(layer)
     digests = hash_files(layer, layer.files)
     rows: dict[str, Row] = {}
     names: dict[int, list[str]] = {}
