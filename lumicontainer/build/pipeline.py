@@ -20,7 +20,7 @@ from lumicontainer.build.runtimes.runtime import Runtime
 from lumicontainer.build.workspace import remove_tree
 from lumicontainer.core.model import Platform
 from lumicontainer.core.plan.steps import Compile, Plan, Step
-from lumicontainer.core.render.render import render, render_notes
+from lumicontainer.core.render.render import render, render_help, render_notes
 from lumicontainer.errors import InputError, Problem, did_you_mean
 from lumicontainer.host.machine import free_memory
 from lumicontainer.image import sif, squashfs
@@ -190,9 +190,11 @@ def _compiles_at_once(builder: Builder, steps: Iterable[Step]) -> int:
 
 def labels_of(plan: Plan) -> dict[str, str]:
     """Return the labels of an image."""
+    resolved = plan.resolved
     return {
-        "org.opencontainers.image.title": plan.resolved.recipe.name,
-        "org.opencontainers.image.description": plan.resolved.recipe.summary,
+        "org.opencontainers.image.title": resolved.recipe.name,
+        "org.opencontainers.image.description": resolved.recipe.summary,
+        "org.opencontainers.image.version": (resolved.profile or resolved.platform).name,
         KEY_LABEL: plan.steps[-1].key,
     }
 
@@ -207,7 +209,7 @@ async def _pack(builder: Builder, stack: Stack, partial: Path, labels: Mapping[s
         below.append(source)
     definition = render(plan, "def", mirror=_public_mirror(stack[0], plan.bootstrap.release))
     labels = {**labels, **labels_of(plan)}
-    attributes = {"labels": labels, "deffile": definition}
+    attributes = {"labels": labels, "deffile": definition, "helpfile": render_help(plan)}
     layout = sif.layout(definition, {"data": {"attributes": attributes}, "type": "container"})
     stored = [await layers.in_compression(builder, entry, compression) for entry in stack]
     with builder.progress.step("pack") as task:

@@ -4,7 +4,8 @@ ARG BASE=debian:bookworm
 FROM ${BASE}
 SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
 LABEL org.opencontainers.image.title="hello" \
-      org.opencontainers.image.description="a small image"
+      org.opencontainers.image.description="a small image" \
+      org.opencontainers.image.version="workstation"
 RUN apt-get -q update && apt-get -q -y install --no-install-recommends python3 && rm -rf /var/lib/apt/lists/*
 
 # layer: greet (the same program that the definition holds as text)

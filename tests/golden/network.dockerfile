@@ -4,7 +4,8 @@ ARG BASE=ubuntu:noble-20260324@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
 FROM ${BASE}
 SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
 LABEL org.opencontainers.image.title="hello" \
-      org.opencontainers.image.description="a network, fetched"
+      org.opencontainers.image.description="a network, fetched" \
+      org.opencontainers.image.version="old"
 
 # layer: docked (the same program that the definition holds as text)
 RUN base64 -d >/run/lumicontainer-step <<<… && bash /run/lumicontainer-step && rm /run/lumicontainer-step

@@ -98,7 +98,7 @@ def test_a_dockerfile_puts_folders_before_those_of_its_base(
 def test_no_value_is_a_line_of_the_definition_s_own() -> None:
     text = subject(STRANGE).fill("apptainer.def.j2", mirror="", programs=())
     sections = [line for line in text.splitlines() if line.startswith("%")]
-    assert sections == ["%labels", "%environment", "%runscript"]
+    assert sections == ["%labels", "%help", "%environment", "%runscript"]
     assert not list(hazards(subject(STRANGE).fill("environment.sh.j2")))
 
 

@@ -42,7 +42,7 @@ def test_what_is_shipped_for_lumi_asks_nothing_of_root(recipe: str, profile: str
     found = resolve(CATALOG.materials(recipe, "lumi-g", profile))
     text = render(make_plan(found, ()), "def", mirror="")
     assert text.splitlines()[2] == "Bootstrap: docker"
-    assert set(sections(text)) == {"labels", "environment", "post", "runscript"}
+    assert set(sections(text)) == {"labels", "help", "environment", "post", "runscript"}
 
 
 def test_a_base_that_debootstrap_makes_is_pulled_there(made: Plan) -> None:

@@ -38,6 +38,10 @@ class ImageDescription(NamedTuple):
     path: Sequence[str]
     lists: Collection[str] = ()
 
+    def version(self) -> str:
+        """Return what tells images of one recipe apart: the profile, or else the platform."""
+        return self.profile or self.platform
+
     def fill(self, template: str, **values: Any) -> str:
         """Fill a template about the image, in whose ``home`` are its own files."""
         single = {n: v for n, v in self.environment.items() if n not in self.lists}
@@ -93,7 +97,13 @@ def render_notes(plan: Plan, *, document: str, labels: Mapping[str, str]) -> tup
         LayerFile(f"{folder}/labels.json", 0o644, text.encode()),
         LayerFile(f"{folder}/env/90-environment.sh", 0o755, environment.encode()),
         LayerFile(f"{folder}/runscript", 0o755, start.encode()),
+        LayerFile(f"{folder}/runscript.help", 0o644, render_help(plan).encode()),
     )
+
+
+def render_help(plan: Plan) -> str:
+    """Return what the engines' ``run-help`` prints."""
+    return _subject(plan).fill("help.txt.j2")
 
 
 def _subject(plan: Plan) -> ImageDescription:

@@ -4,7 +4,8 @@ ARG BASE=docker.io/library/ubuntu:noble-20251013
 FROM ${BASE}
 SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
 LABEL org.opencontainers.image.title="pytorch-deepspeed" \
-      org.opencontainers.image.description="PyTorch with DeepSpeed and Horovod over MPI"
+      org.opencontainers.image.description="PyTorch with DeepSpeed and Horovod over MPI" \
+      org.opencontainers.image.version="rocm-6.4.4"
 
 # layer: ubuntu (the same program that the definition holds as text)
 RUN base64 -d >/run/lumicontainer-step <<<… && bash /run/lumicontainer-step && rm /run/lumicontainer-step
