@@ -29,14 +29,15 @@ def read_secrets(given: Iterable[str], plan: Plan) -> dict[str, Path]:
     for text in given:
         match = _GIVEN.fullmatch(text)
         if match is None:
-            hint = "write it like --secret id=token,src=/path/of/a/file"
+            hint = "write --secret id=NAME,src=FILE, with a file that holds the secret alone"
             problems.append(Problem(f"invalid secret '{text}'", "--secret", hint=hint))
             continue
         # Path.expanduser raises where there is no such user.
         secret, path = match["id"], Path(os.path.expanduser(match["src"])).absolute()  # noqa: PTH111
         if secret not in wanted:
             what = f"no layer requires the secret '{secret}'"
-            hint = did_you_mean(secret, wanted) or "no layer of this recipe requires a secret"
+            alone = f"leave --secret out, or write 'secrets: [{secret}]' into a layer that uses it"
+            hint = did_you_mean(secret, wanted) or alone
             problems.append(Problem(what, "--secret", hint=hint))
         problems += _unfit(path)
         found[secret] = path
@@ -62,7 +63,7 @@ def _unfit(path: Path) -> list[Problem]:
         why = f"expected a file of {SHORTEST} characters to 1 MiB"
     except OSError as error:
         why = error.strerror or str(error)
-    return [Problem(what, str(path), why, "check --secret")]
+    return [Problem(what, str(path), why, "name the file that holds the secret: src=FILE")]
 
 
 def leaks(wheel: Path) -> list[str]:

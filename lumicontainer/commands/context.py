@@ -1,6 +1,7 @@
 """What several verbs share: their options, the catalog, and the resolved recipe."""
 
 import argparse
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -123,14 +124,14 @@ def find_images(arguments: argparse.Namespace) -> None:
     """Raise ``InputError`` if a word that stands for the file of an image is another thing."""
     given = getattr(arguments, "image", None)
     for path in given if isinstance(given, list) else [given]:
-        if isinstance(path, Path) and not path.exists():
+        if isinstance(path, Path) and not os.path.lexists(path):
             _refuse_other_words(path)
 
 
 def _refuse_other_words(path: Path) -> None:
     word = _word(path)
     what, why, hint = f"expected the file of an image, got '{word}'", "", ""
-    if Path(f"{path}.sif").is_file():
+    if os.path.isfile(f"{path}.sif"):  # noqa: PTH113 - where the folder is closed, too
         hint = f"did you mean '{path}.sif'?"
     elif word in open_catalog().names("recipe"):
         why, hint = f"'{word}' is a recipe", f"lumicontainer build {word} writes {word}.sif"

@@ -53,4 +53,14 @@ def start(arguments: argparse.Namespace, command: Sequence[str], *, way: str = "
     )
     for problem in (*image.warnings, *missing_of_user(os.environ)):
         report(problem)
+    if command and "=" not in command[0] and image.key:
+        _refuse_changes(command)
+        # The engine ends with 255 where a program is missing, env with 127, as a shell does.
+        command = ["/usr/bin/env", *command]
     process.become(image.command(command, way), os.environ)
+
+
+def _refuse_changes(command: Sequence[str]) -> None:
+    """Raise ``InputError`` for a command that would change the image, which cannot be changed."""
+    if hint := habits.habit_hint(habits.PROGRAM, " ".join(command[:3])):
+        raise InputError(Problem(f"'{' '.join(command[:3])}' cannot change the image", hint=hint))

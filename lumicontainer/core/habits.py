@@ -14,6 +14,7 @@ IMAGE = "image"
 KEY = "key of a recipe"
 NAME = "name of a layer"
 PARAMETER = "parameter"
+PROGRAM = "command in an image"
 _RUN = "lumicontainer run IMAGE -- COMMAND"
 _EXTEND = "lumicontainer extend IMAGE PACKAGE -o mine.sqsh"
 _IMPORT = "lumicontainer import {word}"
@@ -152,6 +153,11 @@ _TABLE: Mapping[str, Rows] = {
             """write '- {name}: {{version: "{version}"}}'""",
         ),
         (r"[A-Za-z0-9.+-]+", "did you mean '{lower}'?"),
+    ),
+    PROGRAM: (
+        (r"pip3? install --user", _EXTEND),
+        (r"(conda|mamba|micromamba) install (?!-).*", _EXTEND),
+        (r"(sudo )?(apt|apt-get|dnf|yum|zypper) (install|update|-y).*", _PACKAGES),
     ),
     PARAMETER: (
         (

@@ -1,6 +1,7 @@
 """Read and write image files (SIF), the format of Apptainer and SingularityCE."""
 
 import json
+import shlex
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -107,7 +108,10 @@ def read_objects(path: Path) -> list[Descriptor]:
             file.seek(header.table)
             table = file.read(min(header.total, 1024) * sif_format.DESCRIPTOR_SIZE)
     except OSError as error:
-        raise no_image(path, error.strerror or str(error), NO_IMAGE) from error
+        hint = NO_IMAGE
+        if isinstance(error, PermissionError):
+            hint = f"ask its owner to let you read it: chmod a+r {shlex.quote(str(path))}"
+        raise no_image(path, error.strerror or str(error), hint) from error
     return [row for row in sif_format.read_descriptors(table) if row.used]
 
 

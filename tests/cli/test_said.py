@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.host.binds import missing_of_user
+from lumicontainer.image import sif
 
 from ..conftest import HELLO, Write
 from .conftest import Hello, Run, refused
@@ -91,3 +92,31 @@ def test_binds_of_the_user_that_this_host_lacks_are_named(tmp_path: Path) -> Non
         ("APPTAINER_BINDPATH", "/nor/this"),
     ]
     assert not [*missing_of_user({"SINGULARITY_BIND": f"{here},{here}:/x", **os.environ})]
+
+
+def test_an_image_that_the_user_may_not_read_has_a_hint(
+    lumicontainer: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = tmp_path / "x.sif"
+    image.touch()
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(sif, "open_regular", refuse)
+    refused(lumicontainer("inspect", image), "Permission denied", f"chmod a+r {image}")
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        ("token", "write --secret id=NAME,src=FILE"),
+        ("id=token,env=TOKEN", "write --secret id=NAME,src=FILE"),
+        ("id=token,src=/no/such", "name the file that holds the secret: src=FILE"),
+        ("id=other,src=/etc/hostname", "write 'secrets: [other]' into a layer"),
+    ],
+)
+def test_a_secret_that_cannot_be_used_has_a_hint(
+    lumicontainer: Run, hello: Hello, value: str, hint: str
+) -> None:
+    refused(lumicontainer("build", *hello(), "--secret", value, "--dry-run"), hint)

@@ -3,13 +3,14 @@
 import json
 import os
 import re
+import sys
 from pathlib import Path
 
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.host.site import pip_settings, read_site
 from lumicontainer.inside.version_range import holds
 
-from .conftest import inside, lumicontainer, run
+from .conftest import ENGINE, check_output, inside, lumicontainer, run
 
 WHERE = "import sys, torch; print(sys.prefix, torch.__file__)"
 IN_VENV = """
@@ -92,3 +93,28 @@ def test_nothing_of_the_site_or_the_host_is_left_in_the_image(files: Path, tmp_p
     patterns = tmp_path / "patterns"
     patterns.write_text("".join(f"{each}\n" for each in canaries))
     assert run(["grep", "-rlF", "-f", patterns, files]).stdout.splitlines() == []
+
+
+def test_the_engine_shows_what_the_image_is_and_how_it_starts(image: Path) -> None:
+    labels = check_output(ENGINE, "inspect", image)
+    assert "org.opencontainers.image.version: workstation\n" in labels
+    about = check_output(ENGINE, "run-help", image)
+    assert about.startswith("pytorch-deepspeed: ")
+    assert "singularity exec IMAGE lumi-entry train.py" in about
+
+
+def test_a_command_that_the_image_lacks_ends_as_in_a_shell(image: Path) -> None:
+    done = lumicontainer("run", image, "--", "no-such-program", code=127)
+    assert "no-such-program" in done.stderr
+
+
+def test_a_command_that_would_change_the_image_is_refused(image: Path) -> None:
+    done = lumicontainer("run", image, "--", "pip", "install", "--user", "tabulate", code=2)
+    assert "hint: lumicontainer extend IMAGE PACKAGE" in done.stderr
+
+
+def test_modules_that_only_their_user_can_read_are_named(image: Path, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "lumicontainer", "module", image, "--prefix", tmp_path / "site"]
+    done = run(["sh", "-c", 'umask 077; exec "$@"', "sh", *words])
+    assert done.returncode == 0, done.stderr
+    assert f"hint: chmod -R go+rX {tmp_path}/site" in done.stderr
