@@ -3,7 +3,7 @@
 import contextlib
 import re
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from lumicontainer.core.catalog import SCHEMAS, open_catalog, shipped_folder
@@ -12,7 +12,8 @@ from lumicontainer.core.model.files import LayerFile
 from lumicontainer.core.yaml.readers import needs_quotes
 from lumicontainer.core.yaml.validators import NAME
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.system.files.write import write_new, write_whole
+from lumicontainer.system.files.regular import open_no_link
+from lumicontainer.system.files.write import write_new
 
 
 def check_name(name: str, option: str = "") -> None:
@@ -40,11 +41,13 @@ def write_folder(folder: Path, files: Mapping[str, LayerFile]) -> None:
     """Write new files below a folder, in this order, and the JSON Schemas that they name.
 
     Raises ``InputError`` if a file exists, or has the place of a folder. Removes what was written
-    if a file cannot be written.
+    if a file cannot be written. A call that was killed can be repeated.
     """
-    _check_places(folder, [folder / name for name in files])
+    missing = {name: each for name, each in files.items() if not _is_written(folder / name, each)}
+    schemas = {name: each for name, each in _schemas() if not (folder / name).exists()}
+    _check_places(folder, [folder / name for name in missing or (() if schemas else files)])
     with contextlib.ExitStack() as undo:
-        for name, file in files.items():
+        for name, file in {**missing, **schemas}.items():
             path = folder / name
             for parent in [each for each in reversed(path.parents) if not each.exists()]:
                 parent.mkdir()
@@ -52,11 +55,18 @@ def write_folder(folder: Path, files: Mapping[str, LayerFile]) -> None:
             write_new(path, file.content, executable=bool(file.mode & stat.S_IXUSR))
             undo.callback(path.unlink)
         undo.pop_all()
-    (folder / SCHEMAS).mkdir(exist_ok=True)
-    for shipped in sorted((shipped_folder("recipes") / SCHEMAS).glob("*.json")):
-        path = folder / SCHEMAS / shipped.name
-        if not path.exists():
-            write_whole(path, shipped.read_bytes())
+
+
+def _schemas() -> Iterator[tuple[str, LayerFile]]:
+    for each in sorted((shipped_folder("recipes") / SCHEMAS).glob("*.json")):
+        name = f"{SCHEMAS}/{each.name}"
+        yield name, LayerFile(name, 0o644, each.read_bytes())
+
+
+def _is_written(path: Path, file: LayerFile) -> bool:
+    with contextlib.suppress(OSError), open_no_link(path) as found:
+        return found.read(len(file.content) + 1) == file.content
+    return False
 
 
 def _check_places(folder: Path, files: Sequence[Path]) -> None:

@@ -19,6 +19,8 @@ from lumicontainer.frontends.owned import MARK, OwnFile, in_the_way
 from lumicontainer.host.binds import Needs
 from lumicontainer.host.host_libraries import Mount
 from lumicontainer.image import records, sif
+from lumicontainer.image.squashfs import apply_umask
+from lumicontainer.system.files.partial import partial_file, remove_leftovers
 from lumicontainer.system.files.write import replace
 
 SUFFIX = ".squashfs"
@@ -66,17 +68,16 @@ def write_squashfs(image: Path) -> None:
     if sif.has_overlay(image):
         what, why = "the image has an overlay of yours", "CSCS's container engine reads none"
         raise InputError(Problem(what, str(image), why, "name the image without it"))
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        with image.open("rb") as source, draft.open("wb") as copy:
+    remove_leftovers(target)
+    with partial_file(target) as partial:
+        with image.open("rb") as source, partial.open("wb") as copy:
             source.seek(root.offset)
             shutil.copyfileobj(source, copy, 1 << 20)
             copy.truncate(root.size)
             copy.seek(root.size)
             copy.write(mark)
-        replace(draft, target)
-    finally:
-        draft.unlink(missing_ok=True)
+        apply_umask(partial, 0o666)
+        replace(partial, target)
 
 
 def _last_block(path: Path) -> bytes:

@@ -51,10 +51,10 @@ def write_image(
     """
     size = assemble_squashfs(sources, target, plan.offset, EPOCH, reached)
     sif.complete(target, plan, sif.Partition(plan.offset, size))
-    _share(target, 0o777)
+    apply_umask(target, 0o777)
 
 
-def _share(target: Path, mode: int) -> None:
+def apply_umask(target: Path, mode: int) -> None:
     """Give a temporary file the mode that the umask of the user allows."""
     # os.umask would change it for all threads (proc_pid_status(5)).
     status = Path("/proc/self/status").read_bytes()
@@ -80,7 +80,7 @@ def pack_as_root(tree: Path, target: Path, compression: str, block_size: int = B
     command = [*squash_command(tree, target, compression, block_size), "-all-root"]
     command += ["-no-progress", "-action", "chmod(a+rX)@true"]  # The umask may hide them.
     pack(command, target)
-    _share(target, 0o666)
+    apply_umask(target, 0o666)
 
 
 def pack(command: Sequence[str], target: Path) -> None:
