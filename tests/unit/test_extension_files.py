@@ -52,6 +52,15 @@ def test_a_package_of_a_lock_has_a_file_with_a_hash() -> None:
         read_locked(block("a", 'vcs = { type = "git", url = "https://x.example/a" }'), "3.11")
 
 
+@pytest.mark.parametrize("address", ["me:S3cr3t@x.example/a", "x.example/a.whl?token=S3cr3t&b="])
+def test_an_address_of_an_index_that_holds_a_secret_is_refused(address: str) -> None:
+    """The lock would keep it."""
+    lock = block("a", f'wheels = [{{ url = "https://{address}-1.0-py3-none-any.whl", {HASHES} }}]')
+    with pytest.raises(InputError, match="of a file of a") as refused:
+        read_locked(lock, "3.11")
+    assert "S3cr3t" not in str(refused.value)
+
+
 def test_names_and_versions_alone_count_in_a_lock_that_code_could_change(tmp_path: Path) -> None:
     own = f'[[packages]]\nname = "mine"\ndirectory = {{ path = "{tmp_path}", editable = true }}\n'
     lock = block("a", wheels("a-1.0-py3-none-any")) + block("b", "") + own

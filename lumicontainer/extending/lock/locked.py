@@ -1,7 +1,7 @@
 """Read from a lock which file of each package an image needs, and where its source is."""
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -10,6 +10,7 @@ from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from lumicontainer.core.model.wheel_names import normal
+from lumicontainer.core.yaml.urls import HTTP, HTTPS, find_url_fault
 from lumicontainer.errors import InputError, Problem
 
 BLOCK = "[[packages]]\n"
@@ -56,7 +57,8 @@ def rows(lock: str) -> list[Mapping[str, Any]]:
 def read_locked(lock: str, python: str) -> list[Locked]:
     """Return the packages of a lock, each with its best file for an image with this Python.
 
-    Raises ``InputError`` for a package without a hash, or with another kind of source.
+    Raises ``InputError`` for a package without a hash or with another kind of source, and for an
+    address with a secret: the index chose it, and the lock would keep it.
     """
     order = {tag: number for number, tag in enumerate(_tags(python))}
 
@@ -67,11 +69,12 @@ def read_locked(lock: str, python: str) -> list[Locked]:
             return len(order)
         return min((order[tag] for tag in tags if tag in order), default=len(order))
 
-    found, problems = [], []
+    found, problems = list[Locked](), list[Problem]()
     for row in rows(lock):
         name, version = normal(str(row["name"])), str(row.get("version", ""))
         wheels = sorted(_files(row.get("wheels")), key=rank)
         files = [*wheels, *_files([row.get("sdist")]), *_files([row.get("archive")])]
+        problems += _refused(name, files)
         if files:
             found.append(Locked(name, version, files[0]))
         elif folder := row.get("directory", {}).get("path"):
@@ -82,6 +85,15 @@ def read_locked(lock: str, python: str) -> list[Locked]:
     if problems:
         raise InputError(*problems)
     return found
+
+
+def _refused(name: str, files: Iterable[RemoteFile]) -> Iterator[Problem]:
+    """Yield a problem if the address of a file of a package would keep a secret."""
+    for file in files:
+        if fault := find_url_fault(file.url, schemes=(HTTPS, HTTP, "file"), pinned=True):
+            hint = "name another index; its own links hold what belongs to pip config or .netrc"
+            yield Problem(f"{fault.what} of a file of {name}", why=fault.why, hint=hint)
+            return
 
 
 def _tags(python: str) -> Iterator[Tag]:
