@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import InputError, LockError, Problem
 from lumicontainer.extending.container import FOLDER, Container, open_container, working_folder
 from lumicontainer.extending.facts import Facts, image_id, read_facts
@@ -17,6 +18,7 @@ from lumicontainer.extending.modules import require_modules
 from lumicontainer.extending.record import NAME, Record, extension_key, read_record
 from lumicontainer.extending.resolving import conflicts
 from lumicontainer.extending.resolving.left_out import find_left_out
+from lumicontainer.extending.resolving.replaced import find_replaced
 from lumicontainer.extending.resolving.resolution import Question, Refusal, Resolution
 from lumicontainer.extending.wanted import Wanted
 from lumicontainer.image import records, squashfs
@@ -208,7 +210,8 @@ def built(order: Order, output: Path, progress: Progress) -> Iterator[Built]:
             indexed = "extra-index-url" in container.site.pip
             hint = hint_of_index(_pytorch_index(order.image), order.command, indexed=indexed)
             installation.require_fitting_libraries(order.changeable, hint)
-            require_modules(installation.tree)
+            own = {normal(row["name"]) for row in locked.rows(lock) if "directory" in row}
+            require_modules(installation.tree, own)
         packages = installation.distributions()
         for warning in facts.hidden(packages):
             progress.say(str(warning))
@@ -276,3 +279,5 @@ def _check(order: Order, facts: Facts) -> None:
     if unknown := sorted(order.changeable - set(facts.packages)):
         what = f"the image has no package '{unknown[0]}' that could change"
         raise InputError(Problem(what, str(order.image), hint="lumicontainer inspect --packages"))
+    if replaced := list(find_replaced(order.wanted.lines, facts.packages)):
+        raise InputError(*replaced)

@@ -11,6 +11,7 @@ from lumicontainer.extending.facts import Facts, Installed
 from lumicontainer.extending.modules import require_modules
 from lumicontainer.extending.resolving import causes, conflicts
 from lumicontainer.extending.resolving.left_out import find_left_out
+from lumicontainer.extending.resolving.replaced import find_replaced
 from lumicontainer.extending.resolving.resolution import Question, Refusal, Resolution
 from lumicontainer.host.site import Site
 from lumicontainer.host.uv import find_uv
@@ -174,5 +175,26 @@ def test_a_package_without_the_module_that_it_announces_is_refused(
     (notes.parent / "other.py").touch()
     with pytest.raises(StepError, match=r"mine-1\.0 has no module 'mine'"):
         require_modules(tmp_path)
+    require_modules(tmp_path, {"mine"})
     (notes.parent / "mine.cpython-311-x86_64-linux-gnu.so").touch()
     require_modules(tmp_path)
+
+
+def test_what_a_layer_compiles_is_no_package_to_add() -> None:
+    lines = [
+        "flash-attn>=2",
+        "apex",
+        "vllm",
+        "rich",
+        "deepspeed",
+        "horovod @ https://a.example/b.whl",
+    ]
+    found = {each.what: each.why for each in find_replaced(lines, {"deepspeed"})}
+    assert list(found) == [
+        "flash-attn has to be compiled for the image",
+        "apex has to be compiled for the image",
+        "vllm cannot be added to an image",
+    ]
+    assert (
+        found["flash-attn has to be compiled for the image"] == "the layer flash-attention does it"
+    )

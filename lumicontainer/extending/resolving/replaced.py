@@ -1,0 +1,30 @@
+"""Refuse packages that a wheel or a plain build cannot give an image: layers compile them."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from packaging.requirements import Requirement
+
+from lumicontainer.core.model.wheel_names import normal
+from lumicontainer.errors import Problem
+from lumicontainer.extending.resolving.causes import registry_lines
+from lumicontainer.importing.replacements import replacement_for
+
+
+def find_replaced(lines: Sequence[str], installed: Collection[str]) -> Iterator[Problem]:
+    """Yield a problem for each wanted package that the table of replacements keeps from images.
+
+    A package that the image has, or that comes from a URL, is the user's choice.
+    """
+    names = dict.fromkeys(normal(Requirement(each).name) for each in registry_lines(lines))
+    for name in names:
+        row = replacement_for("python", name) if name not in installed else {}
+        if row.get("extend", True):
+            continue
+        if layer := row.get("layer"):
+            what = f"{name} has to be compiled for the image"
+            why, hint = f"the layer {layer} does it", f"add {layer} to the layers of your recipe"
+            yield Problem(what, why=why, hint=f"{hint}, and build it")
+        else:
+            yield Problem(
+                f"{name} cannot be added to an image", why=row["refuse"], hint="leave it out"
+            )
