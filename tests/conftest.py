@@ -85,7 +85,7 @@ STRANGE = {
     "PERCENT": "%post",
     "STAGE": "bootstrap: docker",
     "ARGUMENT": "{{ x }} {{{ y }}}",
-    "COMMANDS": "$(id) `id` ${HOME} $$ !x",
+    "COMMANDS": "$(id) `id` ${1} $$ !x",
     "QUOTES": 'it\'s "quoted"',
     "BACKSLASHES": "\\ \\n \\",
     "OPTION": "-n x",

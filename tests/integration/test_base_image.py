@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
+from lumicontainer.build.tree.foreign.in_place import read_rows
+from lumicontainer.build.tree.index import Row
+from lumicontainer.image.assembly.reader import read_squashfs
+from lumicontainer.image.sif import root
+from lumicontainer.image.squashfs import form_of
+
 from ..conftest import CHECK
-from .conftest import digest, inside, lumicontainer, write_files
+from .conftest import (
+    COMPRESSIONS,
+    ENGINE,
+    check_output,
+    digest,
+    inside,
+    lumicontainer,
+    write_files,
+)
 from .test_without_namespaces import IMAGE, mirror  # noqa: F401
+
+SCRIPT = "set -euo pipefail\ncp /opt/greet/greeting /opt/mine || echo x >/opt/mine\n"
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +39,40 @@ def theirs(small: Path, recipes: Path) -> Path:
     return path
 
 
-def write(folder: Path, image: Path, sha256: str) -> Path:
+@pytest.fixture(scope="module")
+def tree(theirs: Path) -> Path:
+    """Unpack that image, without what is ours, and add what no image may have."""
+    path = theirs.with_name("tree")
+    offset = str(root(theirs).offset)
+    check_output("unsquashfs", "-q", "-n", "-o", offset, "-d", path, theirs)
+    for name in ("opt/lumicontainer", "opt/greet"):
+        shutil.rmtree(path / name)
+    for name in ("lumi-entry", "lumi-verify"):
+        (path / "usr/local/bin" / name).unlink()
+    odd = path / "opt/odd"
+    odd.mkdir()
+    os.mkfifo(odd / "pipe")
+    (odd / "one").write_bytes(b"x" * 200_000)
+    (odd / "two").hardlink_to(odd / "one")
+    return path
+
+
+def plain(tree: Path, form: str) -> Path:
+    """Build an image of a tree by the engine alone, with options of mksquashfs."""
+    image = tree.with_name(f"{form.replace(' ', '')}.sif")
+    check_output(ENGINE, "build", "--mksquashfs-args", f"-comp {form}", image, tree)
+    return image
+
+
+def rows_of(image: Path) -> dict[str, Row]:
+    """Return the row of each path of an image, but of those that two images of ours differ in."""
+    place = root(image)
+    rows = read_rows(read_squashfs(image, place.offset, size=place.size))
+    ours = (".singularity.d", "opt/lumicontainer", "opt/mine")
+    return {path: row for path, row in rows.items() if not path.startswith(ours)}
+
+
+def write(folder: Path, image: Path, sha256: str, script: str = SCRIPT) -> Path:
     """Write a recipe that stands on an image file; return its path."""
     files = {
         "mine.yaml": "summary: an image on another one\nbase: theirs\nlayers: [mine]\n",
@@ -31,9 +82,10 @@ def write(folder: Path, image: Path, sha256: str) -> Path:
             'provides: {python: "3.11", glibc: "2.36"}\npath: [/opt/greet/bin]\n'
         ),
         "layers/mine/layer.yaml": "summary: a file\n",
-        "layers/mine/install.sh": "set -euo pipefail\ncp /opt/greet/greeting /opt/mine\n",
-        "layers/mine/checks/mine.sh": f"{CHECK}test -s /opt/mine\n",
+        "layers/mine/checks/mine.sh": f"{CHECK}test -s {'/opt/mine' if script else '/etc/hosts'}\n",
     }
+    if script:
+        files["layers/mine/install.sh"] = script
     return write_files(folder, files) / "mine.yaml"
 
 
@@ -74,3 +126,28 @@ def test_a_base_of_a_registry_is_read_by_its_digest_and_built(
     warning = "layer 'mine-base', under 'provides': glibc: 2.31 in the layer, 2.36 in the image"
     assert f"warning: {warning}\n" in done.stderr
     inside(tmp_path / "mine.sif", "mine")
+
+
+def test_an_image_that_only_adds_files_is_its_base_and_they(tree: Path, tmp_path: Path) -> None:
+    image, only, more = plain(tree, COMPRESSIONS[-1]), tmp_path / "only.sif", tmp_path / "more.sif"
+    recipe = write(tmp_path, image, digest(image), script="")
+    done = lumicontainer("build", recipe, "--output", only, code=0)
+    assert "base: read files" not in done.stderr
+    assert form_of(only) == form_of(image)
+    # The other image is made in the tree, on the same base, which is packed again.
+    image = plain(tree, "lz4 -b 1M")
+    recipe = write(tmp_path, image, digest(image))
+    done = lumicontainer("build", recipe, "--output", more, code=0)
+    why = "its compression is lz4"
+    assert f"the base is packed again, once, into the cache: {why}\n" in done.stderr
+    rows = rows_of(only)
+    assert rows == rows_of(more)
+    assert rows["opt/odd/two"].link == "opt/odd/one"
+    assert "opt/odd/pipe" not in rows
+
+
+def test_a_base_that_is_gone_is_named(tmp_path: Path) -> None:
+    image = tmp_path / "gone.sif"
+    recipe = write(tmp_path, image, "ab" * 32, script="")
+    done = lumicontainer("build", recipe, cwd=tmp_path, code=3)
+    assert "cannot read the base image" in done.stderr

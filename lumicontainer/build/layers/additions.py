@@ -28,6 +28,7 @@ from lumicontainer.core.model import Bind, LayerFile
 from lumicontainer.core.plan.seal import SEAL
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.engines import Engine, find_engine
+from lumicontainer.engines.apptainer import require_option_path
 from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.image.assembly.layout import FILE
 from lumicontainer.image.assembly.reader import read_squashfs
@@ -52,7 +53,7 @@ python3 -m lumi_inside.image.extensible --print "$(command -v python3)" >{home}/
 """
 
 
-class _Answers(NamedTuple):
+class PythonAnswers(NamedTuple):
     """Hold what Python of the image says."""
 
     python: str
@@ -112,7 +113,7 @@ def _command(engine: Engine, builder: Builder, base: Entry, home: Path) -> list[
     """Return the command by which Python of the image completes the folder of the programs."""
     path = shell.exports({"PATH": search_path(builder.plan.path)})
     script = _SCRIPT.format(path=path, home=HOME, packages=_PACKAGES, answers=_ANSWERS)
-    image, binds = builder.images[base.name].source.path, [f"{home}:{HOME}"]
+    image, binds = builder.images[base.name].source.path, [f"{require_option_path(home)}:{HOME}"]
     return engine.execute(image, ["/bin/sh", "-c", script], binds=binds, way="containall")
 
 
@@ -122,7 +123,7 @@ def _write(run: Run, files: Sequence[LayerFile], left: Path, draft: Path) -> Non
     source = builder.images[base.name].source
     image = read_squashfs(source.path, source.offset, size=source.size)
     edits = Edits([image, read_squashfs(base.layer, number=1)])
-    answers = _read_answers(left)
+    answers = read_answers(left)
     _make_mount_points(edits, builder.plan.resolved.binds())
     _clear_setuid(edits)
     contents = dict(_installed(files, answers.python, left))
@@ -158,10 +159,11 @@ def _installed(
         yield name, (foreign.read_below(left, name, _LARGEST), 0o644)
 
 
-def _read_answers(left: Path) -> _Answers:
+def read_answers(left: Path) -> PythonAnswers:
+    """Return what Python of the image left in a folder; raise ``InputError`` if it is invalid."""
     try:
         found = json.loads(foreign.read_below(left, _ANSWERS, _LARGEST))
-        answers = _Answers(found["python"], found["files"])
+        answers = PythonAnswers(found["python"], found["files"])
         texts = [answers.python, *answers.files, *answers.files.values()]
         if all(isinstance(each, str) for each in texts) and _PYTHON.fullmatch(answers.python):
             return answers

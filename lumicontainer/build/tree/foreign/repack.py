@@ -9,15 +9,18 @@ from lumicontainer.image.assembly.assemble import Source
 from lumicontainer.system import budget, process
 
 _DATA = b"# START OF DATA - DO NOT MODIFY\n"
-_LINE = re.compile(rb"(?:\\.|[^\s\\\"])+ (?:[DRCBI](?: [0-9sf]+)+|L .*|S(?: [0-9]+){4} .*)\n|#\n")
+_LINE = re.compile(
+    rb"(?!#)(?:\\.|[^\s\\\"])+ (?:[DRCBI](?: [0-9sf]+)+|L .*|S(?: [0-9]+){4} .*)\n|#\n"
+)
 """A line of a pseudo file (mksquashfs(1)) that describes one path. Others may name a command, which
-mksquashfs would run: a name with a newline can look like two lines."""
+mksquashfs would run: a name with a newline can look like two lines. One that begins with # would be
+a comment, and its file lost."""
 
 
 def repack(source: Source, target: Path, listed: Path) -> None:
     """Write a squashfs with the blocks and tables of a layer; ``listed`` is a file for its data.
 
-    Raises ``InputError`` for names and links that have a newline.
+    Raises ``InputError`` for names and links that the list cannot hold.
     """
     words = ["-offset", str(source.offset), "-pf", str(listed), str(source.path)]
     process.capture(["unsquashfs", "-no-xattrs", *words], limits=budget.FILES)
