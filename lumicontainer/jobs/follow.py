@@ -4,11 +4,12 @@ The script writes its exit code to the file ``ended`` as its last act.
 """
 
 import contextlib
+import itertools
 import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +23,8 @@ COMMAND = "command.sh"
 """The command of a job, with the user's environment; the job removes it when it starts."""
 _TURN = 0.5
 """Seconds between two looks at the log, which lies on a shared file system."""
+_LOOKS = 6
+"""After as many requests, Slurm is asked for the nodes of a running job too."""
 _FIRST, _ASK = 1.0, 10.0
 """Seconds to the first request to Slurm, and at most between two: its servers are shared."""
 
@@ -107,12 +110,13 @@ def _follow(number: str, folder: Path, listener: Listener) -> str:
 
 
 def _looks(number: str, listener: Listener) -> Iterator[bool]:
-    """Yield whether a job is over; ask Slurm at intervals, and report why the job waits.
+    """Yield whether a job is over; ask Slurm at intervals, and report what the job waits for.
 
     Raises ``JobError`` if it will never start.
     """
     since, pause, state = time.strftime("%H:%M:%S"), _FIRST, slurm.UNKNOWN
-    ask = time.monotonic() + pause
+    ask, reported = time.monotonic() + pause, ""
+    looks, silent = itertools.count(), list[str]()
     while True:
         if time.monotonic() >= ask:
             pause = min(_ASK, 2 * pause)
@@ -121,11 +125,24 @@ def _looks(number: str, listener: Listener) -> Iterator[bool]:
             # Seen twice: a site may hold a job for a moment while it examines the job.
             if state == before and state.never_starts:
                 raise slurm.stuck(number, state)
-            if state != before:
-                reason = f": {state.reason}" if state.reason else ""
-                waits = f"job {number} in the queue since {since}{reason}"
-                listener.waiting(waits if state.waits else "")
+            if state.state != "RUNNING":
+                silent = []
+            elif next(looks) % _LOOKS == 0:
+                silent = slurm.silent_nodes(number)
+            if (now := _why_waiting(number, state, since, silent)) != reported:
+                reported = now
+                listener.waiting(now)
         yield state == slurm.GONE
+
+
+def _why_waiting(number: str, state: slurm.JobState, since: str, silent: Sequence[str]) -> str:
+    if state.waits:
+        reason = f": {state.reason}" if state.reason else ""
+        return f"job {number} in the queue since {since}{reason}"
+    if not silent:
+        return ""
+    nodes = ", ".join(silent)
+    return f"job {number}: no answer of {nodes}; Slurm ends the job if this lasts"
 
 
 def _end_of(number: str, ended: Path) -> str:

@@ -178,6 +178,20 @@ def look(number: str) -> JobState:
     return JobState(state, "" if reason == "None" else reason)
 
 
+def silent_nodes(number: str) -> list[str]:
+    """Return the nodes of a job that do not answer Slurm, which ends the job after some minutes."""
+    try:
+        nodes = _capture("squeue", "--noheader", f"--jobs={number}", "--format=%N").strip()
+        if not nodes:
+            return []
+        printed = _capture("sinfo", "--noheader", "--Node", f"--nodes={nodes}", "--format=%N %T")
+    except HostError:
+        return []
+    # sinfo marks them with * (sinfo(1), NODE STATE CODES).
+    rows = (line.split() for line in printed.splitlines())
+    return sorted({row[0] for row in rows if row[1:] and row[1].endswith("*")})
+
+
 def is_queued(name: str) -> bool | None:
     """Return whether a job of this name waits or runs; None if Slurm cannot be asked."""
     if process.find("squeue") is None:

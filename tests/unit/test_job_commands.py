@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.jobs import command
+from lumicontainer.jobs import command, slurm
 from lumicontainer.jobs.command import CommandJob, Resources
 from lumicontainer.jobs.follow import Asked, Listener
 
@@ -43,3 +43,21 @@ def test_variables_and_folders_that_are_not_utf_8_reach_a_job(
     job = CommandJob(["printenv", "NAME"], folder, Asked(), Resources(1, 1 << 30))
     assert command.run(job, Listener(lambda _: None)) == 0
     assert (folder / command.RESULT).read_bytes() == b"J\xf6rg\n"
+
+
+@pytest.mark.usefixtures("one_node")
+def test_a_node_that_does_not_answer_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm, "silent_nodes", lambda _: ["nid005001"])
+    said, go = list[str](), tmp_path / "go"
+
+    def say(text: str) -> None:
+        said.append(text)
+        go.touch()
+
+    words = ["sh", "-c", 'until [ -e "$0" ]; do sleep 0.1; done', str(go)]
+    job = CommandJob(words, tmp_path / "job", Asked(), Resources(1, 1 << 30))
+    job.folder.mkdir()
+    assert command.run(job, Listener(lambda _: None, say)) == 0
+    assert said[0].endswith("no answer of nid005001; Slurm ends the job if this lasts")

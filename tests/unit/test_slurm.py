@@ -122,6 +122,14 @@ def test_a_job_that_slurm_has_forgotten_is_over(program: Program) -> None:
     assert "no longer knows it" in slurm.last_state("7")
 
 
+def test_nodes_that_do_not_answer_are_known_by_their_mark(program: Program) -> None:
+    program("squeue", "echo 'nid[005001-005003]'")
+    program("sinfo", r"printf 'nid005001 allocated*\nnid005002 mixed\nnid005003 down*\n'")
+    assert slurm.silent_nodes("7") == ["nid005001", "nid005003"]
+    program("sinfo", "exit 1")
+    assert slurm.silent_nodes("7") == []
+
+
 ASKING: dict[str, Callable[[], object]] = {
     "sbatch": lambda: slurm.submit(["job.sh"]),
     "squeue": lambda: slurm.look("7"),
