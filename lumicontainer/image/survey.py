@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,15 +30,16 @@ _DEBIAN_PACKAGES = {
     "libmpich12t64": "mpich",
 }
 """Layers by the Debian package that has their library; only one for developers has its .pc."""
-_DEBIAN = re.compile(
-    rf"(?m)^Package: ({'|'.join(_DEBIAN_PACKAGES)})\n(?:\S.*\n| .*\n)*?Version: ({_VERSION})"
-)
+_DEBIAN = re.compile(rf"(?m)^(?:Package: ({'|'.join(_DEBIAN_PACKAGES)})$|Version: ({_VERSION}))")
+"""The two lines of a package in Debian's list that count."""
 _PYTHON = re.compile(r"(?:/usr(?:/local)?|/opt/[\w./-]+)/bin/python(3\.[0-9]+)")
 _ROCM = re.compile(r"/opt/rocm[\w.-]*/\.info/version")
 _PKGCONFIG = re.compile(r"/[\w./+-]*/pkgconfig/(libfabric|mpich)\.pc")
 _PKGCONFIG_VERSION = rf"(?m)^Version: ({_VERSION})"
 _PLUGIN = re.compile(r"/[\w./+-]*/lib(?:nccl|rccl)-net(?:-ofi)?\.so")
 _SYSTEM = ("/usr", "/usr/local")
+_MOST = 40
+"""The most files of an image that are read for versions: each takes a program."""
 
 
 class Survey(NamedTuple):
@@ -100,14 +102,23 @@ def _files(image: Path) -> Sequence[str]:
 
 
 def _versions(names: Sequence[str], read: Callable[[str], str]) -> Iterator[tuple[str, str]]:
-    for package, version in _DEBIAN.findall(read(_DPKG) if _DPKG in names else ""):
-        yield _DEBIAN_PACKAGES[package], version
-    for name in names:
-        if _ROCM.fullmatch(name) and (found := re.match(_VERSION, read(name))):
+    if _DPKG in names:
+        yield from _debian_versions(read(_DPKG))
+    kinds = ((name, _PKGCONFIG.fullmatch(name)) for name in names)
+    files = ((name, kind) for name, kind in kinds if kind or _ROCM.fullmatch(name))
+    for name, kind in islice(files, _MOST):
+        if kind and (found := re.search(_PKGCONFIG_VERSION, read(name))):
+            yield kind[1], found[1]
+        elif not kind and (found := re.match(_VERSION, read(name))):
             yield "rocm", found[0]
-        package = _PKGCONFIG.fullmatch(name)
-        if package and (found := re.search(_PKGCONFIG_VERSION, read(name))):
-            yield package[1], found[1]
+
+
+def _debian_versions(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the versions in a list of Debian's packages, of which blank lines end each."""
+    for paragraph in text.split("\n\n"):
+        found = {bool(line[1]): line[1] or line[2] for line in _DEBIAN.finditer(paragraph)}
+        if len(found) == len(("name", "version")):
+            yield _DEBIAN_PACKAGES[found[True]], found[False]
 
 
 def _text(image: Path, name: str) -> str:

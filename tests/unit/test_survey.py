@@ -9,7 +9,9 @@ import pytest
 
 from lumicontainer.image import sif, squashfs
 from lumicontainer.image.assembly.assemble import Source
-from lumicontainer.image.survey import Survey, survey
+from lumicontainer.image.survey import Survey, _surveyed, survey
+
+from .cpu import within
 
 SITE = "opt/venv/lib/python3.12/site-packages"
 LUMI = {
@@ -82,3 +84,16 @@ def test_versions_are_what_files_say_and_nothing_else(
     tmp_path: Path, files: dict[str, str], provides: dict[str, str], path: tuple[str, ...]
 ) -> None:
     assert survey(image_of(tmp_path, files)) == Survey(provides, path, "")
+
+
+def test_a_list_of_debian_packages_is_read_in_linear_time() -> None:
+    text = "Package: libc6\n" * 100_000
+    with within(5):
+        assert _surveyed(["/var/lib/dpkg/status"], lambda _: text).provides == {}
+
+
+def test_some_files_of_an_image_are_read_however_many_there_are() -> None:
+    read: list[str] = []
+    names = [f"/opt/{n}/pkgconfig/mpich.pc" for n in range(1000)]
+    assert _surveyed(names, lambda name: read.append(name) or "Version: 4.3\n").provides
+    assert len(read) < 100
