@@ -32,6 +32,8 @@ _MOST = 64 << 20
 _KEPT = 50
 """The most images whose facts are remembered, with 50 KB each."""
 _PYTHON = records.Kind("a version such as 3.11", frozenset({str}), r"[0-9]\.[0-9]{1,2}")
+_LONGEST = 2000
+"""The most characters of a requirement of a package."""
 FACTS: records.Schema = {
     "python": _PYTHON,
     "libraries": [LINE],
@@ -116,6 +118,8 @@ class Facts(NamedTuple):
 
 
 def _parsed(text: str) -> Requirement | None:
+    if len(text) > _LONGEST:  # A version may have more digits than Python reads.
+        return None
     try:
         return Requirement(text)
     except InvalidRequirement:

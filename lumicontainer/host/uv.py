@@ -6,8 +6,8 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from packaging.utils import InvalidName, canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.system import process
@@ -62,7 +62,7 @@ def require_package(name: str, version: str) -> tuple[str, str]:
     """Return a name and a version as PEP 503 and PEP 440 write them; raise ``InputError``."""
     try:
         return canonicalize_name(name, validate=True), str(Version(version))
-    except (InvalidName, InvalidVersion) as error:
+    except ValueError as error:
         shown = f"{name!a:.100} {version!a:.100}"
         what, hint = "invalid name or version of a Python package", "use another image"
         raise InputError(Problem(what, shown, hint=hint)) from error

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from packaging.markers import default_environment
 from packaging.tags import Tag, compatible_tags, cpython_tags
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.utils import parse_wheel_filename
 
 from lumicontainer.core.model.requirements import marker_values
 from lumicontainer.core.model.wheel_names import OLD_GLIBC, normal
@@ -79,7 +79,7 @@ class Wheel(NamedTuple):
         """Return the tags in the name of its file; empty where that is not a wheel."""
         try:
             return parse_wheel_filename(self.file)[3]
-        except InvalidWheelFilename:
+        except ValueError:
             return frozenset()
 
     @property

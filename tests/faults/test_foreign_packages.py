@@ -1,7 +1,9 @@
 """Names and versions in an image's packages are text of others: each is one, or is left out."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,8 +41,16 @@ VERSIONS = [
     "../1",
     "1+/x",
     "*",
+    "9" * 5000,
 ]
 HOSTILE = [*((name, "1.0") for name in NAMES), *(("torch", version) for version in VERSIONS)]
+
+
+def answer_of(packages: Mapping[str, Any], python: str = "3.11") -> bytes:
+    """Return what an image prints about its packages."""
+    site = {"folder": "/opt/site", "place": "/opt/site"}
+    answer = {"python": python, "libraries": [], "packages": packages, "site": site}
+    return json.dumps({**answer, "extensible": True}).encode()
 
 
 @pytest.mark.parametrize(("name", "version"), HOSTILE, ids=map(ascii, HOSTILE))
@@ -61,8 +71,7 @@ def test_a_hostile_package_is_left_out_with_a_warning(capsys: pytest.CaptureFixt
         "a/../../b": {**row, "version": "1"},
         "torch": {**row, "version": "1\nnumpy==0"},
     }
-    answer = json.dumps({"python": "3.11", "libraries": [], "packages": packages})
-    found = facts._parse(answer.encode())
+    found = facts._parse(answer_of(packages))
     assert {name: each.version for name, each in found.packages.items()} == {
         "plain-name": "1.0.post1"
     }
@@ -73,9 +82,8 @@ def test_a_hostile_package_is_left_out_with_a_warning(capsys: pytest.CaptureFixt
 
 @pytest.mark.parametrize("python", ["", "3", "x", "3.x", "3.11.4", "3.11/../..", "3.11\n", "3²"])
 def test_a_version_of_python_is_one(python: str) -> None:
-    answer = json.dumps({"python": python, "libraries": [], "packages": {}})
-    with pytest.raises(RecordError):
-        facts._parse(answer.encode())
+    with pytest.raises(RecordError, match="a version such as"):
+        facts._parse(answer_of({}, python))
 
 
 @pytest.mark.parametrize(
@@ -84,8 +92,13 @@ def test_a_version_of_python_is_one(python: str) -> None:
 def test_a_condition_without_meaning_is_not_met(marker: str) -> None:
     row = {"version": "1.0", "requires": [f"torch; {marker}"], "modules": [], "protected": ""}
     packages = {"torch": {**row, "requires": []}, "evil": row}
-    answer = json.dumps({"python": "3.11", "libraries": [], "packages": packages})
-    assert facts._parse(answer.encode()).needs("evil") == {}
+    assert facts._parse(answer_of(packages)).needs("evil") == {}
+
+
+def test_a_version_of_more_digits_than_python_reads_is_not_met() -> None:
+    row = {"version": "1.0", "requires": ["torch==" + "9" * 5000], "modules": [], "protected": ""}
+    packages = {"torch": {**row, "requires": []}, "evil": row}
+    assert facts._parse(answer_of(packages)).needs("evil") == {}
 
 
 def test_a_condition_without_meaning_is_left_to_pip() -> None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.utils import canonicalize_name, parse_wheel_filename
 
 # In a version (2.9.1+rocm6.4), in the address of a wheel, or in that of PyTorch's own index.
 _ROCM = re.compile(r"(?:\+|%2B|/whl/)rocm([0-9]+(?:\.[0-9]+)*)")
@@ -26,7 +26,7 @@ def rocm_tags(text: str) -> list[str]:
 
 def wheel_package(file: str) -> Iterator[tuple[str, str]]:
     """Yield the package and the version in the name of a wheel; nothing for other files."""
-    with suppress(InvalidWheelFilename):
+    with suppress(ValueError):
         name, version, *_ = parse_wheel_filename(file)
         yield name, str(version)
 
@@ -38,7 +38,7 @@ def wheel_facts(file: str) -> Iterator[tuple[str, str]]:
     """
     try:
         _, version, _, tags = parse_wheel_filename(file)
-    except InvalidWheelFilename:
+    except ValueError:
         return
     yield from (("wheel.rocm", tag) for tag in rocm_tags(str(version)))
     # abi3 runs on every later Python.

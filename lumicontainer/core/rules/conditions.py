@@ -12,7 +12,7 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import NamedTuple, TypeAlias
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from lumicontainer.inside import version_range
 
@@ -181,7 +181,7 @@ def release(text: str) -> tuple[int, ...] | None:
     """Return the numbers of a version's release: 2.9.1 of ``2.9.1+rocm6.4``; none of a commit."""
     if _COMMIT.fullmatch(text):
         return None
-    with suppress(InvalidVersion):
+    with suppress(ValueError):
         return Version(text).release
     # What PEP 440 does not know, such as the tag v2.7.3-cktile.
     with suppress(ValueError):

@@ -7,7 +7,7 @@ needs PyTorch is built with the packages of the image instead.
 import re
 from pathlib import Path
 
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.utils import parse_wheel_filename
 
 from lumicontainer.errors import Problem, StepError
 from lumicontainer.extending.container import PROBE, Container, Mounts
@@ -94,7 +94,7 @@ def _is_of(package: Locked, *names: str) -> bool:
     try:
         name, version, *_ = parse_wheel_filename(names[0])
         return name == package.name and package.version in ("", str(version))
-    except InvalidWheelFilename:
+    except ValueError:
         return False
 
 

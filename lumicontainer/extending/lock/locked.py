@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from packaging.tags import Tag, compatible_tags, cpython_tags
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.utils import parse_wheel_filename
 
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.core.yaml.urls import HTTP, HTTPS, find_url_fault
@@ -65,7 +65,7 @@ def read_locked(lock: str, python: str) -> list[Locked]:
     def rank(file: RemoteFile) -> int:
         try:
             tags = parse_wheel_filename(file.name)[3]
-        except InvalidWheelFilename:
+        except ValueError:
             return len(order)
         return min((order[tag] for tag in tags if tag in order), default=len(order))
 

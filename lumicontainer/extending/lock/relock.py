@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import Problem, StepError
@@ -78,7 +78,7 @@ def _rows(lock: str) -> list[Mapping[str, Any]]:
 def _version(text: str) -> str:
     try:
         return str(Version(text))
-    except InvalidVersion as error:
+    except ValueError as error:
         raise _strange(f"the version {text!a:.200}") from error
 
 
