@@ -3,6 +3,7 @@
 import codecs
 import os
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +29,21 @@ _DEEPEST = 50
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _PIN = re.compile(r"#(?:.*&)?sha256=[0-9a-f]{64}(?:&|$)")
 """A hash in a URL, which uv writes into its lock and compares."""
+_GIT = re.compile(
+    r"(?:(?P<name>[A-Za-z0-9][\w.-]*)(?:\[.*\])?\s*@\s*)?git\+(?P<url>[^@#\s]+)(?:@(?P<commit>[^#\s]+))?"
+    r"(?:#(?:.*&)?(?:egg=(?P<egg>[A-Za-z0-9][\w.-]*))?\S*)?"
+)
+_SOURCE_PATH = re.compile(r"[^@\s]*\.(?:whl|tar\.gz|tar\.bz2|zip)|\.{1,2}/?|[~./][^@\s]*/[^@\s]*")
+_INDEX_OPTIONS = {
+    **dict.fromkeys(("-i", "--index-url"), "PIP_INDEX_URL"),
+    **dict.fromkeys(("-f", "--find-links"), "PIP_FIND_LINKS"),
+    "--extra-index-url": "PIP_EXTRA_INDEX_URL",
+}
+"""The variables of pip that do what an option of a file would do."""
+_EXPORTS = {
+    "uv.lock": "run uv export --no-emit-project --format pylock.toml -o pylock.toml",
+    "poetry.lock": "run poetry export -o requirements.txt",
+}
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -51,9 +67,11 @@ def read_wanted(packages: Sequence[str], files: Sequence[Path], folders: Sequenc
     reader = _Reader(problems)
     for file in files:
         lines += reader.lines(file)
-    code = [each.resolve() for each in folders]
-    for folder in code:
-        lines += _of_code(folder, problems)
+    code = []
+    for each in folders:
+        folder, extras = _parted(each)
+        code.append(folder)
+        lines += _of_code(folder, extras, problems)
     if not lines and not problems.found:
         hint = "name packages, or a file with -r"
         problems.add("nothing to add", "", hint=hint)
@@ -86,14 +104,28 @@ def _hashes(lines: Iterable[PackageLine]) -> dict[str, frozenset[str]]:
 
 def _packages(packages: Sequence[str], problems: Problems) -> Iterator[PackageLine]:
     for word in packages:
-        if word.endswith((".txt", ".toml", ".yml", ".yaml")):
-            problems.add(f"'{word}' is a file", "", hint=f"write -r {word}")
+        if word.endswith((".txt", ".toml", ".yml", ".yaml", ".lock")):
+            problems.add(f"'{word}' is a file", "", hint=f"write -r {shlex.quote(word)}")
+            continue
+        if _is_path(word):
+            hint = _instead_of_path(Path(word))
+            problems.add(f"'{word}' is a path, not the name of a package", "", hint=hint)
             continue
         yield from _requirement(PackageLine(word), problems)
 
 
+def _is_path(word: str) -> bool:
+    if "://" in word:
+        return False
+    return bool(_SOURCE_PATH.fullmatch(word)) or (os.sep in word and Path(word).is_dir())
+
+
 def _requirement(line: PackageLine, problems: Problems) -> Iterator[PackageLine]:
     wrong, plain = None, ""
+    if git := _GIT.fullmatch(line.text):
+        what, hint = "a repository of git has no sha256", _instead_of_git(git)
+        problems.add(what, line.where, why=line.text, hint=hint)
+        return
     try:
         read = Requirement(line.text)
     except InvalidRequirement as error:
@@ -115,7 +147,7 @@ def _find_fault(url: str, line: PackageLine) -> Fault | None:
     if not _SCHEME.match(url):
         return None
     pinned = bool(line.hashes or _PIN.search(url))
-    return find_url_fault(url, schemes=(HTTPS, HTTP, "file", "git+https"), pinned=pinned)
+    return find_url_fault(url, schemes=(HTTPS, HTTP, "file"), pinned=pinned)
 
 
 class _Reader:
@@ -133,6 +165,10 @@ class _Reader:
         self._read.add(place)
         text = _text(file, self._problems)
         if text is None:
+            return
+        if command := _EXPORTS.get(file.name):
+            what, hint = f"{file.name} is not read here", f"{command}, and name that file with -r"
+            self._problems.add(what, str(file), hint=hint)
             return
         if file.suffix == ".toml":
             for line in toml_files.requirements(text, str(file), self._problems):
@@ -152,11 +188,8 @@ class _Reader:
             bare = _HASH.split(line.text)[0]
             yield from _requirement(line._replace(text=bare, hashes=given), self._problems)
         elif option[1] not in ("-r", "--requirement"):
-            hint = (
-                "remove the line; indexes come from pip's configuration, --editable DIR adds code"
-            )
             what = f"the option {option[1]} is not read here"
-            self._problems.add(what, line.where, hint=hint)
+            self._problems.add(what, line.where, hint=_instead_of_option(option[1], option[2]))
         elif os.path.realpath(named := file.parent / option[2]) in above:
             what = "the file of requirements names itself"
             self._problems.add(what, line.where, hint="remove the line")
@@ -194,7 +227,44 @@ def _text(file: Path, problems: Problems) -> str | None:
     return text
 
 
-def _of_code(folder: Path, problems: Problems) -> Iterator[PackageLine]:
+def _instead_of_option(option: str, value: str) -> str:
+    """Return a hint for an option of pip in a file of requirements."""
+    if name := _INDEX_OPTIONS.get(option):
+        return f"remove the line, and write {name}={shlex.quote(value)} before lumicontainer"
+    if option in ("-e", "--editable"):
+        return f"remove the line, and add --editable {shlex.quote(value)} to the command"
+    return "remove the line; options and indexes come from pip's configuration"
+
+
+def _instead_of_path(path: Path) -> str:
+    """Return a hint for a wheel, a source or a folder that stands in place of a package."""
+    if path.is_dir():
+        return f"write --editable {shlex.quote(str(path))}"
+    found = re.match(r"([A-Za-z0-9._]+?)-([0-9][A-Za-z0-9.!+]*?)(?:-|\.whl|\.tar|\.zip)", path.name)
+    package = f"{found[1]}=={found[2]}" if found else "NAME==VERSION"
+    folder = shlex.quote(str(path.absolute().parent))
+    return f"write PIP_FIND_LINKS={folder} before lumicontainer, and {package} as the package"
+
+
+def _instead_of_git(git: re.Match[str]) -> str:
+    """Return a hint for a repository: the archive of a commit has a hash."""
+    name, commit = git["name"] or git["egg"] or "NAME", git["commit"] or ""
+    if re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+", git["url"]):
+        place = git["url"].removesuffix(".git")
+        commit = commit if re.fullmatch("[0-9a-f]{40}", commit) else "COMMIT"
+        return f"write {shlex.quote(f'{name} @ {place}/archive/{commit}.tar.gz')}"
+    return "clone it, and write --editable FOLDER"
+
+
+def _parted(path: Path) -> tuple[Path, str]:
+    """Return the folder of the user's own code, and its extras with their brackets."""
+    found = re.fullmatch(r"(.+)(\[[A-Za-z0-9._, -]+\])", str(path))
+    if found is None or path.exists():
+        return path.resolve(), ""
+    return Path(found[1]).resolve(), found[2]
+
+
+def _of_code(folder: Path, extras: str, problems: Problems) -> Iterator[PackageLine]:
     """Yield what installs the user's own code, and what its build needs."""
     if not folder.is_dir():
         problems.add("folder not found", str(folder), hint="correct --editable DIR")
@@ -204,7 +274,7 @@ def _of_code(folder: Path, problems: Problems) -> Iterator[PackageLine]:
         hint = "write a pyproject.toml; setuptools documents a minimal one"
         problems.add("the folder has no pyproject.toml", str(folder), hint=hint)
         return
-    yield PackageLine(f"-e {folder}")
+    yield PackageLine(f"-e {folder}{extras}")
     text = _text(file, problems) if file.is_file() else ""
     for each in toml_files.build_requirements(text or "", str(file), problems):
         yield from _requirement(each, problems)

@@ -379,3 +379,59 @@ def test_no_command_replaces_the_indexes_of_pip_s_configuration(index: str) -> N
     assert f"add {index or 'an index'}" in found
     assert "to extra-index-url of pip's configuration" in found
     assert "PIP_EXTRA_INDEX_URL" not in found
+
+
+COMMIT = "0123456789" * 4
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        (
+            f"mine @ git+https://github.com/a/b.git@{COMMIT}",
+            f"'mine @ https://github.com/a/b/archive/{COMMIT}.tar.gz'",
+        ),
+        (
+            f"git+https://github.com/a/b@{COMMIT}#egg=mine",
+            f"'mine @ https://github.com/a/b/archive/{COMMIT}.tar.gz'",
+        ),
+        ("git+https://git.example/a/b@main", "clone it, and write --editable FOLDER"),
+        ("dist/my_code-1.0-py3-none-any.whl", "PIP_FIND_LINKS="),
+        ("dist/my_code-1.0-py3-none-any.whl", "my_code==1.0 as the package"),
+        ("./dist/my_code-1.0.tar.gz", "my_code==1.0 as the package"),
+        ("https://a.example/mine-1.0.tar.gz", "NAME @ URL"),
+        ("uv.lock", "write -r uv.lock"),
+    ],
+)
+def test_forms_that_are_not_read_are_refused_with_a_way_that_works(word: str, hint: str) -> None:
+    with pytest.raises(InputError) as refused:
+        read_wanted([word], [], [])
+    (problem,) = refused.value.problems
+    assert hint in problem.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "hint"),
+    [
+        (
+            "r.txt",
+            "--extra-index-url https://a.example/cpu?x=1&y",
+            "PIP_EXTRA_INDEX_URL='https://a.example/cpu?x=1&y' before",
+        ),
+        ("r.txt", "-f wheels", "PIP_FIND_LINKS=wheels before"),
+        ("r.txt", "-e ./mine", "--editable ./mine"),
+        ("uv.lock", "version = 1", "uv export --no-emit-project --format pylock.toml"),
+    ],
+)
+def test_lines_that_are_not_read_are_refused_with_a_way_that_works(
+    tmp_path: Path, name: str, line: str, hint: str
+) -> None:
+    with pytest.raises(InputError) as refused:
+        wanted(tmp_path, name, f"{line}\n")
+    assert hint in refused.value.problems[0].hint
+
+
+def test_own_code_may_name_its_extras(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'mine'\nversion = '1'\n")
+    found = read_wanted([], [], [Path(f"{tmp_path}[dev,docs]")])
+    assert found == Wanted((f"-e {tmp_path}[dev,docs]",), code=(tmp_path,))
