@@ -139,6 +139,13 @@ def _refuse_other_words(path: Path) -> None:
         raise InputError(Problem(what, why=why, hint=hint))
 
 
+def refuse_import(path: Path) -> None:
+    """Raise ``InputError`` if what is to be imported is no file of this host."""
+    if hint := habits.habit_hint(habits.FILE, _word(path)):
+        what = f"expected a file, got '{_word(path)}'"
+        raise InputError(Problem(what, hint=hint))
+
+
 def _word(path: Path) -> str:
     """Return a path as the user wrote it: a URL has two slashes, of which a path keeps one."""
     return re.sub(r"^([a-z-]+):/(?=[^/])", r"\1://", str(path))

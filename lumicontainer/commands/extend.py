@@ -46,6 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
     image, output = arguments.image, (arguments.output or arguments.into).absolute()
     sif.read_objects(image)
     require_folder_of(output, "output")
+    if {"pip", "conda", "uv"} & {*arguments.packages[:1]} and "install" in arguments.packages:
+        hint = f"write the packages alone: lumicontainer extend {image} PACKAGE -o {output.name}"
+        raise InputError(Problem("expected packages, got a command", hint=hint))
     wanted = read_wanted(arguments.packages, arguments.requirement, arguments.editable)
     command = masked(f"lumicontainer {shlex.join(sys.argv[1:])}")
     order = Order(image, wanted, frozenset(map(normal, arguments.allow_change)), command)

@@ -58,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write the files, and report what became of each line."""
     file: Path = arguments.file
+    context.refuse_import(file)
     read = reader_of(file)
     name = arguments.name or name_for(file)
     check_name(name, "--name ")

@@ -1,6 +1,7 @@
 """``lumicontainer init``: write a recipe and a layer to start from."""
 
 import argparse
+import os
 import re
 import shlex
 import sys
@@ -10,6 +11,7 @@ from typing import Any
 
 from lumicontainer.commands import context
 from lumicontainer.commands.new_files import check_name, write_folder
+from lumicontainer.core import habits
 from lumicontainer.core.model.files import LayerFile
 from lumicontainer.core.render.jinja import fill
 from lumicontainer.core.yaml.validators import ACCELERATORS, DOCKER_IMAGE, IMAGE_FILE
@@ -43,6 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _base(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the values of a base that is another image, as the image itself says."""
     word = arguments.base_image
+    if not os.path.lexists(word) and (hint := habits.habit_hint(habits.BASE_IMAGE, word)):
+        raise InputError(Problem(f"expected a file or docker://NAME, got '{word}'", hint=hint))
     if word.startswith(DOCKER):
         image = word.removeprefix(DOCKER)
         if not re.fullmatch(DOCKER_IMAGE, image):

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from types import ModuleType
@@ -57,6 +58,11 @@ failed, 7 a job failed, 8 no space, 70 a bug in lumicontainer, 130 interrupted
 """
 
 
+_TAKING_FILES = ("build", "check")
+"""Verbs after which people name files of other programs."""
+_CHOICE = re.compile(r"invalid choice: '(.*?)' \(choose from (.*)\)", re.DOTALL)
+
+
 class _Parser(argparse.ArgumentParser):
     # Argparse uses this class for the parsers of the verbs too.
 
@@ -76,18 +82,19 @@ class _Parser(argparse.ArgumentParser):
         """Parse arguments; exit with a hint if one is nearly an option of this parser."""
         found, rest = super().parse_known_args(args, namespace)
         rest = self._left(found, rest)
-        if problem := next(self._strange(found, rest, args or ()), None):
+        if problem := next(self._strange(rest, args or ()), None):
             output.report(problem)
             raise SystemExit(INPUT_WRONG)
         return found, rest
 
-    def _strange(
-        self, found: argparse.Namespace, rest: Sequence[str], words: Sequence[str]
-    ) -> Iterator[Problem]:
+    def _strange(self, rest: Sequence[str], words: Sequence[str]) -> Iterator[Problem]:
         """Yield problems of words that this parser does not know, and has a hint for."""
         verb = self.prog.split()[1] if " " in self.prog else ""
-        for word in rest if "recipe" in found else ():
-            if hint := habits.habit_hint(habits.RECIPE, word):
+        for word in (each for each in rest if not _is_option(each)):
+            hint = habits.habit_hint(habits.ARGUMENT, f"{verb}: {word}")
+            if not hint and verb in _TAKING_FILES:
+                hint = habits.habit_hint(habits.RECIPE, word)
+            if hint:
                 yield Problem(f"unexpected argument '{word}'", hint=hint)
         for word in filter(_is_option, rest):
             option, _, value = word.partition("=")
@@ -110,7 +117,10 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the error and exit with the code of invalid input."""
-        output.report(Problem(message, hint=f"{self.prog} --help"))
+        hint = habits.habit_hint(habits.MISTAKE, message)
+        if choice := _CHOICE.search(message):
+            hint = hint or near_hint(choice[1], re.findall("'(.+?)'", choice[2]))
+        output.report(Problem(message, hint=hint or f"{self.prog} --help"))
         raise SystemExit(INPUT_WRONG)
 
 

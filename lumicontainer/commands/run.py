@@ -2,7 +2,9 @@
 
 import argparse
 import os
+import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 from lumicontainer import api
 from lumicontainer.commands import context
@@ -34,6 +36,12 @@ def command_of(arguments: argparse.Namespace) -> list[str]:
     if not command:
         hint = f"write lumicontainer {verb} IMAGE -- COMMAND"
         raise InputError(Problem("expected a command to run", hint=hint))
+    script = command[0]
+    is_program = "/" in script and os.access(script, os.X_OK)
+    if script.endswith(".py") and Path(script).is_file() and not is_program:
+        words = shlex.join(["lumi-entry", *command])
+        hint = f"lumicontainer {verb} {shlex.quote(str(arguments.image))} -- {words}"
+        raise InputError(Problem(f"expected a command, got the script '{script}'", hint=hint))
     if command[0].startswith("-"):
         option, _, value = command[0].partition("=")
         habit = habits.habit_hint(verb, option, value or "".join(command[1:2]))

@@ -15,6 +15,11 @@ KEY = "key of a recipe"
 NAME = "name of a layer"
 PARAMETER = "parameter"
 PROGRAM = "command in an image"
+ARGUMENT = "verb and its argument"
+MISTAKE = "message of argparse"
+FILE = "file to import"
+BASE_IMAGE = "base image"
+_PRUNE = "lumicontainer cache prune removes what was not used lately"
 _RUN = "lumicontainer run IMAGE -- COMMAND"
 _EXTEND = "lumicontainer extend IMAGE PACKAGE -o mine.sqsh"
 _IMPORT = "lumicontainer import {word}"
@@ -23,6 +28,8 @@ _NO_DAEMON = "a container ends with its command: use ps and kill, or squeue and 
 _BASE_IMAGE = "lumicontainer init mine --base-image docker://{word}"
 _BASE = "lumicontainer init mine --base-image {word}"
 _IN_IMAGE = "lumicontainer run IMAGE -- lumi-entry train.py"
+_INSPECT = "singularity inspect IMAGE prints what the engine knows"
+_REQUIRE = "write --require gpu, or another of gpu, network, nodes, ranks, mpi"
 _PACKAGES = "name them in a layer: lumicontainer init mine makes one to start from"
 _IN_LAYER = "write it into a layer: lumicontainer init mine makes one to start from"
 _ENGINE = "leave it out, or use the engine: singularity exec, with what lumicontainer binds prints"
@@ -34,8 +41,8 @@ Rows = tuple[tuple[str, str], ...]
 _STARTING: Rows = (
     ("-B|--bind|-v|--volume|--mount", "export SINGULARITY_BIND={value}"),
     ("--nv|--rocm|--gpus|--device", "leave it out: the platform says how an image sees the GPUs"),
-    ("--env|--env-file", "export the variable: the container gets this shell's environment"),
-    ("-e|-c|-C|--cleanenv|--contain|--containall|--no-home", _ENGINE),
+    ("-e|--env|--env-file", "export the variable: the container gets this shell's environment"),
+    ("-C|--cleanenv|--contain|--containall|--no-home", _ENGINE),
     ("-w|--writable|--writable-tmpfs|--fakeroot", f"images are read-only; {_EXTEND}"),
     ("--overlay", "mount what lumicontainer extend wrote: --with FILE"),
     ("-W|--pwd|--workdir|--cwd", "cd to that folder: the container starts in the same one"),
@@ -84,6 +91,23 @@ _TABLE: Mapping[str, Rows] = {
     "run": _STARTING,
     "shell": _STARTING,
     "kernel": _STARTING,
+    "binds": _STARTING,
+    "inspect": (
+        ("-d|--deffile", "write --definition"),
+        (
+            "--labels|-l|--all|-r|--runscript|-H|--helpfile|-e|--environment",
+            _INSPECT,
+        ),
+    ),
+    "verify": (
+        (
+            "--(gpu|mpi|network|nodes|ranks)s?",
+            _REQUIRE,
+        ),
+        *_STARTING,
+    ),
+    "render": (("-o|--output", "redirect it: lumicontainer render RECIPE >{value}"),),
+    "lock": (("-U|--upgrade|--update", "leave it out: lock asks for the newest versions"),),
     "build": (
         ("-t|--tag", "lumicontainer build RECIPE --output {value}.sif, or --output docker:{value}"),
         ("-f|--file", "lumicontainer import {value}"),
@@ -153,6 +177,20 @@ _TABLE: Mapping[str, Rows] = {
             """write '- {name}: {{version: "{version}"}}'""",
         ),
         (r"[A-Za-z0-9.+-]+", "did you mean '{lower}'?"),
+    ),
+    ARGUMENT: (
+        ("shell: .*", "lumicontainer run IMAGE -- COMMAND"),
+        ("list: .*", "leave it out: list prints recipes, profiles, layers and platforms"),
+    ),
+    MISTAKE: (
+        (".*-o/--output --into is required", "add -o mine.sqsh; run --with mine.sqsh mounts it"),
+        (r"argument ACTION: invalid choice: '(clean|clear|rm|remove|purge)'.*", _PRUNE),
+    ),
+    BASE_IMAGE: ((r"[a-z0-9][\w./-]*:\w[\w.-]*", "write --base-image docker://{word}"),),
+    FILE: (
+        (r"(docker|oras|library|shub)://.*", _BASE),
+        (r"https?://.*", "download it: curl -LO {word}"),
+        (r"(.*/)?\.{1,2}/?", "name a file in it: lumicontainer import {word}/Dockerfile"),
     ),
     PROGRAM: (
         (r"pip3? install --user", _EXTEND),

@@ -10,7 +10,7 @@ from lumicontainer.core.lock import Lock, apply_lock, faults, file_name, read_lo
 from lumicontainer.core.model import Platform
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.core.resolve.resolve import resolve as decide
-from lumicontainer.errors import InputError, LockError, Problem, Problems, did_you_mean
+from lumicontainer.errors import InputError, LockError, Problem, Problems, near_hint
 from lumicontainer.host.machine import platform_here
 from lumicontainer.system.files.recipe_folder import display, read_bytes, read_text
 from lumicontainer.system.files.write import write_whole
@@ -78,7 +78,9 @@ def _check_file(path: Path) -> None:
     if not path.is_file():
         if os.path.lexists(path):
             read_bytes(path.parent, path.name)  # It says what is there.
-        near = did_you_mean(str(path), map(str, path.parent.glob(f"*{SUFFIX}")))
+        near = near_hint(str(path), map(str, path.parent.glob(f"*{SUFFIX}")))
+        if path.stem in open_catalog().names("recipe"):
+            near = near or f"name it alone: {path.stem}"
         hint = near or "lumicontainer init NAME writes a recipe to start from"
         raise InputError(Problem(f"recipe file '{path}' not found", hint=hint))
 

@@ -41,6 +41,22 @@ COMMANDS = {
     "build PyTorch": "did you mean 'pytorch'?",
     "show libfabric --kind recipe": "'libfabric' is a layer",
     "check pytorch-deepspeed --set deepspeed.DS_BUILD_OPS=1": "--set deepspeed.DS_BUILD_FUSED_ADAM",
+    "shell x.sif bash": "lumicontainer run IMAGE -- COMMAND",
+    "list layers": "leave it out: list prints",
+    "inspect --labels x.sif": "singularity inspect IMAGE",
+    "inspect x.sif -d": "write --definition",
+    "verify x.sif --gpu": "write --require gpu",
+    "binds --nv x.sif": "leave it out: ",
+    "render pytorch -o x.def": "redirect it: lumicontainer render RECIPE >x.def",
+    "render pytorch --format Dockerfile": "did you mean 'dockerfile'?",
+    "lock pytorch --upgrade": "leave it out: lock asks for the newest versions",
+    "cache clean": "lumicontainer cache prune",
+    "extend x.sif tabulate": "add -o mine.sqsh",
+    "import docker://ubuntu": "lumicontainer init mine --base-image docker://ubuntu",
+    "import https://example.org/Dockerfile": "download it: curl -LO https://example.org/Dockerfile",
+    "import .": "lumicontainer import ./Dockerfile",
+    "init mine --base-image ubuntu:24.04": "write --base-image docker://ubuntu:24.04",
+    "check pytorch.yaml": "name it alone: pytorch",
     "job -p standard-g x.sif": "write --partition standard-g",
     "job -N 2 x.sif -- true": "write --nodes 2",
 }
@@ -70,6 +86,15 @@ def test_a_file_that_exists_is_an_image_whatever_its_name(
 ) -> None:
     (tmp_path / "mine:2.0").write_text("text")
     refused(lumicontainer("inspect", "mine:2.0", cwd=tmp_path), "cannot read the image")
+
+
+def test_a_script_in_place_of_a_command_is_for_lumi_entry(
+    lumicontainer: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "x.sif").write_text("text")
+    (tmp_path / "train.py").touch()
+    done = lumicontainer("run", "x.sif", "train.py", "--lr", "1", cwd=tmp_path)
+    refused(done, "hint: lumicontainer run x.sif -- lumi-entry train.py --lr 1\n")
 
 
 def test_an_image_without_its_suffix_is_near(lumicontainer: Run, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ LAYER = HELLO["layers/greet/layer.yaml"]
         (["--verbos", "list"], "did you mean '--verbose'?"),
         (["show", "pytorch-depspeed"], "did you mean 'pytorch-deepspeed'?"),
         (["show", "pytorch", "--set", "nothing"], "--set layer.parameter=value"),
-        (["render", "pytorch-deepspeed", "--format", "odf"], "--help"),
+        (["render", "pytorch-deepspeed", "--format", "odf"], "did you mean 'def'?"),
         (["inspect", "missing.sif"], "image.sif"),
         (["run", "missing.sif"], "-- COMMAND"),
         (["run", "missing.sif", "--", "true"], "image.sif"),
