@@ -25,8 +25,7 @@ def extension(image: Path, folder: Path) -> None:
     file, plain = folder / "mine.sqsh", folder / "plain"
     make = [*LUMICONTAINER, "extend", image, *PACKAGES, "-o", file, "-q"]
     seconds(make)  # It downloads.
-    install = [find_uv(), "pip", "install", "--quiet", "--no-deps", "--compile-bytecode"]
-    install += ["--target", plain, "--requirement", lock_path(file)]
+    install = install_words(plain, lock_path(file))
     cache = {"env": {**os.environ, "UV_CACHE_DIR": str(folder / "uv")}}
     taken(install, **cache)
     times: list[Sequence[float]] = []
@@ -47,6 +46,12 @@ def extension(image: Path, folder: Path) -> None:
         ours = _started(mounted, [file] if cold else ())
         theirs = _started(bound, plain.rglob("*") if cold else ())
         row(f"  start and imports, {named}", f"{ours:.1f} s against {theirs:.1f} s")
+
+
+def install_words(target: Path, lock: Path) -> list[object]:
+    """Return the command by which uv installs what a lock names into a folder."""
+    words = [find_uv(), "pip", "install", "--quiet", "--no-deps", "--compile-bytecode"]
+    return [*words, "--target", target, "--requirement", lock]
 
 
 def _started(command: Sequence[object], forgotten: Iterable[Path]) -> float:

@@ -21,15 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import builds
+from assembly import assembly, large
 from extensions import extension
 from rivals import Docker, change_plain, plain_words
-from table import LUMICONTAINER, row, seconds
+from table import LUMICONTAINER, row, seconds, times
 
-from lumicontainer.build.cache.store import LAYER, Cache
-from lumicontainer.build.cache.usage import uses
-from lumicontainer.constants import EPOCH
-from lumicontainer.image.assembly.assemble import Source, assemble_squashfs
-from lumicontainer.image.squashfs import squash_command
 from lumicontainer.inside.launch.hostlist import expand
 from lumicontainer.system.files.user_cache import cache_root
 
@@ -148,59 +144,29 @@ def beside_others(image: Path, folder: Path) -> None:
             [*LUMICONTAINER, "verify", image, "--level", "quick"], stderr=subprocess.DEVNULL
         )
         row("verify --level quick", f"{ours:.1f} s", "<= 10 s", holds=ours <= 10)
-        row(
-            "  plain Apptainer: import torch",
-            _times(seconds(plain_words(image, imports)), ours),
-            stderr=subprocess.DEVNULL,
-        )
-        row("  Docker: import torch", _times(docker.run(imports), ours))
+        theirs = seconds(plain_words(image, imports))
+        row("  plain Apptainer: import torch", times(theirs, ours))
+        row("  Docker: import torch", times(docker.run(imports), ours))
         script = f"mkdir -p /opt/bench && echo {time.time_ns()} >/opt/bench/data"
         ours = last_layer(bench)
         row("build, a trivial last layer changed", f"{ours:.1f} s", "<= 6 s", holds=ours <= 6)
         theirs = change_plain(bench.image, folder, script)
-        row("  plain Apptainer, from the image", _times(theirs, ours))
+        row("  plain Apptainer, from the image", times(theirs, ours))
         theirs = docker.change("trivial", script) + docker.convert("trivial")
-        row("  Docker, from the image, and converted", _times(theirs, ours))
+        row("  Docker, from the image, and converted", times(theirs, ours))
     finally:
         docker.remove()
 
 
-def _times(theirs: float, ours: float) -> str:
-    return f"{theirs:.1f} s: {theirs / ours:.1f} times"
-
-
 def last_layer(bench: builds.Bench) -> float:
     """Return the seconds of a build after a change of the last layer's trivial script."""
-    times = []
+    taken = []
     # The first build unpacks the tree, which stays for the next.
     for _ in range(builds.CHANGES + 1):
         text = f"mkdir -p /opt/bench\necho {time.time_ns()} >/opt/bench/data\n"
         bench.rendered.top.write_text(text)
-        times.append(bench.build(bench.image, cache=cache_root())["whole"])
-    return statistics.median(times[1:])
-
-
-def assembly(image: Path, folder: Path) -> None:
-    """Measure the assembly of an image's layers beside mksquashfs of the same tree."""
-    (names,) = (use.objects for use in uses(Cache(cache_root())) if use.image == str(image))
-    layers = [Cache(cache_root()).folder(name) / LAYER for name in names]
-    sources = [Source(layer) for layer in layers if layer.exists()]
-    target, tree = folder / "assembled", folder / "tree"
-    times = []
-    for _ in range(builds.CHANGES):
-        target.write_bytes(b"")
-        begin = time.monotonic()
-        assemble_squashfs(sources, target, 0, EPOCH)
-        times.append(time.monotonic() - begin)
-    ours = statistics.median(times)
-    row("assemble the layers", f"{ours:.1f} s", "<= 1.5 s", holds=ours <= 1.5)
-    subprocess.run(["unsquashfs", "-quiet", "-no-progress", "-d", tree, target], check=True)
-    zstd, gzip = folder / "zstd", folder / "gzip"
-    row("  mksquashfs, zstd", _times(seconds(squash_command(tree, zstd)), ours))
-    words = ["mksquashfs", tree, gzip, "-noappend", "-quiet", "-no-progress"]
-    row("  mksquashfs, gzip (the engines' default)", _times(seconds(words), ours))
-    size, old = target.stat().st_size / 1e6, gzip.stat().st_size / 1e6
-    row("packed size", f"{size:.0f} MB against {old:.0f} MB", "<= 110 %", holds=size <= 1.1 * old)
+        taken.append(bench.build(bench.image, cache=cache_root())["whole"])
+    return statistics.median(taken[1:])
 
 
 def main(words: Sequence[str]) -> None:
@@ -213,6 +179,7 @@ def main(words: Sequence[str]) -> None:
     image_checks(image)
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         assembly(image, Path(folder))
+        large(image, Path(folder))
         extension(image, Path(folder))
         beside_others(image, Path(folder))
 

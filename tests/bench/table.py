@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -29,6 +30,21 @@ def taken(command: Sequence[object], **options: Any) -> tuple[float, float]:
     wall = seconds(command, **options)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def peak(command: Sequence[object]) -> int:
+    """Return the most memory of one process that ends well, in bytes."""
+    with subprocess.Popen([str(word) for word in command]) as process:
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, process.args)
+    return used.ru_maxrss * 1024
+
+
+def times(theirs: float, ours: float) -> str:
+    """Return the text that compares two times in seconds."""
+    return f"{theirs:.1f} s: {theirs / ours:.1f} times"
 
 
 def row(what: str, seen: str, limit: str = "", *, holds: bool | None = None) -> None:
