@@ -53,7 +53,7 @@ def answer_of(packages: Mapping[str, Any], python: str = "3.11") -> bytes:
     return json.dumps({**answer, "extensible": True}).encode()
 
 
-@pytest.mark.parametrize(("name", "version"), HOSTILE, ids=map(ascii, HOSTILE))
+@pytest.mark.parametrize(("name", "version"), HOSTILE, ids=(f"{each!a:.60}" for each in HOSTILE))
 def test_no_stand_in_is_written_for_a_hostile_package(
     name: str, version: str, tmp_path: Path
 ) -> None:
