@@ -2,14 +2,17 @@
 
 import asyncio
 import os
+import shutil
 import signal
 from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
 
 from lumicontainer.system import interruption
+from lumicontainer.system.files.temporary import plain_folder
 from lumicontainer.system.terminal.forms import Callback, Event
 from lumicontainer.system.terminal.progress import Progress
 from lumicontainer.system.waiting import completed, task_group
@@ -164,3 +167,18 @@ def test_handlers_of_others_stay() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
     assert seen == [signal.SIGTERM]
     assert signal.getsignal(signal.SIGTERM) is interruption_of_program
+
+
+def test_a_signal_at_the_end_leaves_no_temporary_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remove = shutil.rmtree
+
+    def remove_later(folder: Path, **options: bool) -> None:
+        signal.raise_signal(signal.SIGTERM)
+        remove(folder, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", remove_later)
+    with pytest.raises(KeyboardInterrupt), plain_folder("mine", tmp_path) as folder:
+        (folder / "file").touch()
+    assert [path.name for path in tmp_path.iterdir()] == [".guard"]

@@ -14,6 +14,7 @@ from lumicontainer.errors import HostError, LumicontainerError, Problem
 from lumicontainer.inside.node.private_folder import is_private
 from lumicontainer.system import flock, process
 from lumicontainer.system.files import trust
+from lumicontainer.system.interruption import postponed
 from lumicontainer.system.os_errors import refused
 
 _REMOVE = """\
@@ -94,8 +95,9 @@ def plain_folder(name: str, root: Path | None = None) -> Iterator[Path]:
         with keep_from_cleaners(folder):
             yield folder
     finally:
-        _remove(folder)
-        os.close(lock)
+        with postponed():
+            _remove(folder)
+            os.close(lock)
 
 
 def remove_stale(name: str) -> None:
