@@ -58,7 +58,7 @@ class Entry:
     key: str
     step: str
     kind: str
-    """``layer``, ``wheels``, or ``gzip``: a layer in that compression."""
+    """``layer``, ``wheels``, ``gzip`` (a layer in that compression), or made of an image file."""
     parent: str
     """The ``tree`` below it; empty for a base."""
     inputs: Mapping[str, Any]
