@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import InputError, LockError, Problem
-from lumicontainer.extending.container import FOLDER, Container, open_container, working_folder
+from lumicontainer.extending.container import FOLDER, open_container, working_folder
 from lumicontainer.extending.facts import Facts, image_id, read_facts
 from lumicontainer.extending.install.installation import Installation
 from lumicontainer.extending.lock import hashes, locked
@@ -195,13 +195,14 @@ def built(order: Order, output: Path, progress: Progress) -> Iterator[Built]:
     """Yield an extension that is not packed; raise ``LockError`` if its image was replaced."""
     with working_folder() as folder:
         container = open_container(order.image, folder, order.wanted.code)
-        with progress.step("resolve"):
+        with progress.step("resolve") as task:
             # Later the backend of the user's own code may change its files.
             key, before = order.key(), read_image_state(order.image)
             facts = before.facts
             _say_source(order.image, facts, progress)
             _check(order, facts)
-            lock = f"{head(output)}{_resolved(container, facts, order, progress)}"
+            resolution = Resolution(container, facts, task.line)
+            lock = f"{head(output)}{_resolved(resolution, order, progress)}"
         count = units.count(len(locked.rows(lock)), "package")
         with progress.step(f"install {count}"):
             installation = Installation(container, facts)
@@ -231,8 +232,7 @@ def built(order: Order, output: Path, progress: Progress) -> Iterator[Built]:
         yield Built(installation.tree, lock, record, before)
 
 
-def _resolved(container: Container, facts: Facts, order: Order, progress: Progress) -> str:
-    resolution = Resolution(container, facts)
+def _resolved(resolution: Resolution, order: Order, progress: Progress) -> str:
     question = Question(order.wanted.lines, order.changeable)
     try:
         lock = hashes.require(resolution.lock(question), order.wanted.hashes)

@@ -107,6 +107,14 @@ def test_a_source_that_needs_a_package_of_the_image_is_read_with_it(index: Index
     assert index.choose("top") == {"top": "1.0"}
 
 
+def test_each_phase_says_what_it_does(index: Index) -> None:
+    index.wheel("top", "1.0")
+    said: list[str] = []
+    resolution = Resolution(index.resolution().container, IMAGE, said.append)
+    resolution.lock(Question(["top"]))
+    assert [each.split()[0] for each in said] == ["choose", "look"]
+
+
 def test_the_newest_version_is_found_without_building(index: Index) -> None:
     index.wheel("top", "1.0")
     index.source("top", "2.0", module="no_such_module")

@@ -1,7 +1,7 @@
 """Resolve what an extension adds to an image; the image's packages stay as they are."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -55,8 +55,10 @@ class Refusal(process.ProgramError):
 class Resolution:
     """Ask uv in a container of an image."""
 
-    def __init__(self, container: Container, facts: Facts) -> None:
-        self.container, self.facts = container, facts
+    def __init__(
+        self, container: Container, facts: Facts, say: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self.container, self.facts, self._say = container, facts, say
         self._sources = Sources(container.site.pip, "").together()
         self._built = False
         self._with_image: set[str] = set()
@@ -88,6 +90,7 @@ class Resolution:
     def compile(self, question: Question, *words: str) -> str:
         """Return the lock that uv prints in a container where code of sources may run."""
         self._prepare_code(question)
+        self._say("choose versions; sources are built to see what they need")
         while True:
             try:
                 return self._compile(question, *words)
@@ -102,6 +105,7 @@ class Resolution:
 
         Nothing is built. Raises ``Refusal`` if one has no version that is not a pre-release.
         """
+        self._say("look up the newest versions")
         inputs = self.container.part("newest")
         settings = inputs / "uv.toml"
         names = [normal(Requirement(each).name) for each in lines]
@@ -166,6 +170,7 @@ class Resolution:
 
     def _relock(self, question: Question, lock: str) -> str:
         """Return a lock with the same versions, from a container in which no code ran."""
+        self._say("look up the files of the chosen versions")
         pins = read_pins(lock, question.lines, self.container.code)
         inputs = self.container.part("pins")
         settings = inputs / "uv.toml"
