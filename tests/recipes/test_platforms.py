@@ -1,4 +1,4 @@
-"""The workstation and LUMI-G have the same Python packages, but for those that README names."""
+"""The workstation and LUMI-G have the same Python packages, but for those that the manual names."""
 
 import re
 
@@ -31,18 +31,18 @@ def packages(recipe: str, platform: str, profile: str = "") -> set[str]:
     return found | {normal(name) for file in wheels for name, _ in wheel_package(file)}
 
 
-def named_in_readme() -> set[str]:
-    table = (ROOT / "README.md").read_text().partition("| only on `lumi-g` |")[2]
+def named_in_manual() -> set[str]:
+    table = (ROOT / "docs/recipes.md").read_text().partition("| only on `lumi-g` |")[2]
     rows = [row.split("|")[1] for row in table.partition("\n\n")[0].splitlines()[2:]]
     return {normal(name) for row in rows for name in re.findall("`(.+?)`", row)}
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("recipe", BOTH)
-def test_a_platform_lacks_no_package_of_the_other_that_readme_does_not_name(
+def test_a_platform_lacks_no_package_of_the_other_that_the_manual_does_not_name(
     recipe: str, profile: str
 ) -> None:
     here, there = packages(recipe, "workstation"), packages(recipe, "lumi-g", profile)
     assert {"torch", "numpy"} <= here & there
-    assert there - here <= named_in_readme()
+    assert there - here <= named_in_manual()
     assert here - there <= PROGRAMS
