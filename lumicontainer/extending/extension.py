@@ -173,10 +173,14 @@ class ImageState(NamedTuple):
         raise LockError(Problem(what, str(self.image), why, hint="repeat the command"))
 
 
-def read_image_state(image: Path) -> ImageState:
-    """Return what an image is; it is compared when the work is done."""
-    state = file_state(image)
-    before = ImageState(image, state, image_id(image), read_facts(image))
+def look_at_image(image: Path) -> tuple[FileState, str]:
+    """Return the state of an image's file, and the identity of the image."""
+    return file_state(image), image_id(image)
+
+
+def read_image_state(image: Path, seen: tuple[FileState, str]) -> ImageState:
+    """Return what an image is that was ``seen``; it is compared when the work is done."""
+    before = ImageState(image, *seen, read_facts(image))
     before.require_same()
     return before
 
@@ -195,9 +199,10 @@ def built(order: Order, output: Path, progress: Progress) -> Iterator[Built]:
     """Yield an extension that is not packed; raise ``LockError`` if its image was replaced."""
     with working_folder() as folder:
         container = open_container(order.image, folder, order.wanted.code)
+        seen = look_at_image(order.image)
         with progress.step("resolve") as task:
             # Later the backend of the user's own code may change its files.
-            key, before = order.key(), read_image_state(order.image)
+            key, before = order.key(), read_image_state(order.image, seen)
             facts = before.facts
             _say_source(order.image, facts, progress)
             _check(order, facts)

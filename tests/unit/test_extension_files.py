@@ -286,7 +286,7 @@ def test_an_image_that_is_replaced_is_noticed(
     image, other = tmp_path / "mine.sif", tmp_path / "other.sif"
     image.write_text("an image")
     monkeypatch.setattr(extension, "read_facts", lambda _: facts.Facts("3.11", {}))
-    before = extension.read_image_state(image)
+    before = extension.read_image_state(image, extension.look_at_image(image))
     before.require_same()
     shutil.copy2(image, other)
     other.replace(image)
