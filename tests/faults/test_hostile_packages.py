@@ -12,6 +12,7 @@ from lumicontainer.extending.record import read_record
 from lumicontainer.extending.wanted import read_wanted
 
 from ..integration.conftest import recipes, small
+from ..integration.processes import until
 from . import hostile
 
 __all__ = ["recipes", "small"]
@@ -158,11 +159,13 @@ def test_code_of_the_user_is_changed_by_its_own_backend_alone(
 def test_an_image_that_is_replaced_meanwhile_gets_no_extension(host: Host) -> None:
     image, go = host.folder / "own.sif", host.packages / "go"
     host.image = Path(shutil.copy(host.image, image))
-    waits = f"import time\n    while not os.path.exists({str(go)!r}): time.sleep(0.1)"
+    host.environment["LUMICONTAINER_TMPDIR"] = str(host.folder)
+    begins = "import time; open(os.path.join(os.environ['TMPDIR'], 'begun'), 'w').close()"
+    waits = f"{begins}\n    while not os.path.exists({str(go)!r}): time.sleep(0.1)"
     hostile.write_source(host.packages, "", before=waits)
     with host.start("evil") as child:
         assert child.stderr is not None
-        assert any("resolve" in line for line in child.stderr)
+        assert until(lambda: [*host.folder.glob("lumicontainer-*/*/*/begun")], LIMIT)
         Path(shutil.copy2(image, f"{image}.new")).replace(image)
         go.touch()
         assert "error: the image was replaced meanwhile" in child.stderr.read()
