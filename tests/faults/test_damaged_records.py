@@ -204,8 +204,8 @@ def whole(tmp_path: Path) -> Path:
     return image(tmp_path, "checks.json", json.dumps([CHECK]).encode())
 
 
-@pytest.mark.parametrize("verb", VERB)
-def test_an_image_from_elsewhere_is_refused_by_every_verb(verb: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("verb", ["inspect", "reframe", "verify"])
+def test_an_image_from_elsewhere_is_refused_by_readers(verb: str, tmp_path: Path) -> None:
     path = packed(tmp_path, {"bin/sh": "x"}, {"data": {"attributes": {"labels": None}}})
     done = called(VERB[verb], path)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
