@@ -114,15 +114,16 @@ class SpaceError(LumicontainerError):
     code = NO_SPACE
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, known: Iterable[str], similar: float = 0.75) -> str:
     """Return the known word most similar to ``word``; empty if none is near, or if it is known.
 
-    Capitals make no difference. A part of one known word alone is near to it, and what begins
+    ``similar`` is how similar they are at least (``difflib``): by default, one letter in four is
+    another. Capitals make no difference. A part of one known word alone is near to it, and what begins
     with a known word, too.
     """
     choices = {each.lower(): each for each in sorted(known)}
     small = word.lower()
-    near = get_close_matches(small, choices, n=1, cutoff=_NEAR)
+    near = get_close_matches(small, choices, n=1, cutoff=similar)
     if not near:
         same = [each for each in choices if len(each) == len(small)]
         near = get_close_matches(small, same, n=1, cutoff=_NEAR_AND_AS_LONG)
@@ -131,8 +132,6 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return choices[near[0]] if len(near) == 1 and word not in choices.values() else ""
 
 
-_NEAR = 0.75
-"""How similar two words are (``difflib``): one letter in four is another."""
 _NEAR_AND_AS_LONG = 0.66
 _SHORTEST_PART = 4
 

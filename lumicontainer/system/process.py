@@ -344,14 +344,17 @@ async def _chunks(
     before = -1
     while True:
         try:
-            chunk = await asyncio.wait_for(output.read(1 << 16), patience.seconds)
+            # wait_for would lose a cancellation while output is there (Python 3.11).
+            async with asyncio.timeout(patience.seconds):
+                chunk = await output.read(1 << 16)
         except TimeoutError:
             written = process_tree.written_bytes(pid) if patience.writing else before
             if written == before:
                 report = masked(process_tree.report(pid))
                 process_tree.kill(pid)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(output.read(), _GRACE)
+                    async with asyncio.timeout(_GRACE):
+                        await output.read()
                 raise SilentError(report) from None
             before = written
             continue
@@ -361,12 +364,30 @@ async def _chunks(
 
 
 async def _end(child: Process) -> None:
+    """End a program; what it still prints is lost."""
+    # A pipe that nobody reads has no end, and the program waits until it can write.
+    outputs = [each for each in (child.stdout, child.stderr) if each]
+    discarding = [asyncio.create_task(_discard(each)) for each in outputs]
+    try:
+        await _end_itself(child)
+    finally:
+        for each in discarding:
+            each.cancel()
+
+
+async def _discard(output: asyncio.StreamReader) -> None:
+    while await output.read(1 << 16):
+        pass
+
+
+async def _end_itself(child: Process) -> None:
     if child.returncode is not None:
         return
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGTERM)
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(child.wait(), _GRACE)
+        async with asyncio.timeout(_GRACE):
+            await child.wait()
         return
     process_tree.kill(child.pid)
     await child.wait()

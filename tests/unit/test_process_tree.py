@@ -158,3 +158,26 @@ def test_a_program_that_is_cancelled_while_it_starts_ends(mark: str) -> None:
             assert alive(mark) == [], turns
 
     asyncio.run(cancel_at_every_turn())
+
+
+def test_a_program_that_prints_without_end_is_ended_by_one_cancellation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed = list[int]()
+    monkeypatch.setattr(process_tree, "kill", killed.append)
+
+    async def cancel() -> None:
+        printed = asyncio.Event()
+        with (tmp_path / "log").open("w") as log:
+            command = ["yes", "x" * 1000]
+            running = asyncio.create_task(
+                process.logged(command, log, on_line=lambda _: printed.set())
+            )
+            await printed.wait()
+            running.cancel()
+            assert await asyncio.wait({running}, timeout=60) == ({running}, set())
+        assert running.cancelled()
+
+    for _ in range(20):
+        asyncio.run(cancel())
+    assert killed == []
