@@ -118,8 +118,8 @@ def nearest(word: str, known: Iterable[str], similar: float = 0.75) -> str:
     """Return the known word most similar to ``word``; empty if none is near, or if it is known.
 
     ``similar`` is how similar they are at least (``difflib``): by default, one letter in four is
-    another. Capitals make no difference. A part of one known word alone is near to it, and what begins
-    with a known word, too.
+    another. Capitals make no difference. A part of one known word alone is near to it, and what
+    begins with a known word, too.
     """
     choices = {each.lower(): each for each in sorted(known)}
     small = word.lower()
