@@ -50,7 +50,8 @@ class Package:
 
     def modules(self) -> Sequence[str]:
         """Return the modules that programs import from it."""
-        listed = [line for line in self.text("top_level.txt").split() if line.isidentifier()]
+        lines = self.text("top_level.txt").split()
+        listed = [line for line in lines if line.isidentifier() and not line.startswith("_")]
         found = {_module(path, self.folder) for path, _ in self.files}
         return sorted({*listed, *found} - {""})
 

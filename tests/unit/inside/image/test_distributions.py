@@ -30,7 +30,7 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Package]
         info.mkdir(parents=True)
         (info / "METADATA").write_text(f"Name: One._Test\nVersion: {version}\n")
         (info / "RECORD").write_text(RECORD)
-        (info / "top_level.txt").write_text("listed\nno/module\n")
+        (info / "top_level.txt").write_text("listed\n_private\nno/module\n")
     (folders[1] / "nameless.dist-info").mkdir()
     (folders[1] / "nameless.dist-info/METADATA").write_text("Version: 1\n")
     monkeypatch.setattr("sys.path", list(map(str, folders)))
