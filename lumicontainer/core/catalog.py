@@ -340,7 +340,8 @@ def _refuse_folder_of_layers(own: Path) -> None:
     """Raise ``InputError`` if a folder is one in the place of ``layers``, or that of a layer."""
     whole = own.resolve()
     layer = (own / "layer.yaml").is_file()
-    if layer or any(own.glob("*/layer.yaml")):
+    recipes = any(own.glob("*.yaml")) and not layer
+    if layer or (any(own.glob("*/layer.yaml")) and not recipes):
         parent = whole.parents[1] if layer else whole.parent
         what = "expected a folder of recipes, got " + ("a layer" if layer else "a folder of layers")
         raise InputError(Problem(what, str(own), hint=f"--recipes {display(parent)}"))

@@ -168,7 +168,8 @@ def test_the_shell_of_a_job_gets_each_variable_and_word_as_it_was(tmp_path: Path
 def test_the_shell_of_an_image_sets_each_variable_as_it_was(shell: str, tmp_path: Path) -> None:
     image = {"bootstrap": {"file": ""}}
     values: dict[str, Any] = {"image": image, "path": ["/opt/a/bin"], "constants": NAMED}
-    (tmp_path / "env.sh").write_text(fill("environment.sh.j2", defaults={}, **values), newline="")
+    text = fill("environment.sh.j2", defaults={}, lists={}, **values)
+    (tmp_path / "env.sh").write_text(text, newline="")
     printed = run([shell, "-c", f'. ./env.sh; exec "$0" -c "{DUMP}"', sys.executable])
     assert json.loads(printed) == NAMED
 
@@ -359,13 +360,15 @@ SUBJECT = {
     "bootstrap": {"agent": "docker", "image": "debian:bookworm", "file": "", "include": []},
     "environment": {},
     "path": [],
+    "version": lambda: "p",
 }
 
 
 def definition(summary: str, mirror: str = "") -> list[tuple[str, str]]:
     """Return the names of a definition's sections, and what stands behind each."""
     image = {**SUBJECT, "summary": summary}
-    values: dict[str, Any] = {"constants": {}, "defaults": {}, "path": [], "home": "/opt"}
+    values: dict[str, Any] = {"constants": {}, "defaults": {}, "lists": {}, "path": []}
+    values["home"] = "/opt"
     text = fill("apptainer.def.j2", image=image, programs=["true"], mirror=mirror, **values)
     return [(each.name, each.rest) for each in sections(text)]
 
