@@ -88,10 +88,10 @@ def test_an_index_that_does_not_answer_is_no_mistake(monkeypatch: pytest.MonkeyP
 
 def test_a_name_and_a_version_that_apt_does_not_know_are_reported(resolved: Resolve) -> None:
     assert absent(apt("nosuchpackage-x")) == [Absent("apt", "nosuchpackage-x")]
-    found = explained(resolved, "E: Unable to locate package sl\n", ("slurm", "sl-x", "less"))
+    found = explained(resolved, "E: Unable to locate package sl\n", ("slurm", "slx", "less"))
     assert found.what == "Debian package 'sl' not found in apt's sources"
     assert found.where.endswith("greet/layer.yaml:4:9")
-    assert found.hint == "did you mean 'sl-x'?"
+    assert found.hint == "did you mean 'slx'?"
     text = apt("less=1")
     assert failure._NOT_DOWNLOADED.search(text), "a step that a lock decides ends with 6"
     found = explained(resolved, text)

@@ -72,6 +72,16 @@ OF_THE_BUILD = "the folder of the build was removed while it ran"
 OF_THE_CACHE = "the cache was removed while a build used it"
 
 
+def removals(place: Place) -> set[tuple[Path, str]]:
+    """Return each path that a layer of the cache removes; a base removes what it replaces."""
+    return {
+        (each.folder, path)
+        for each in Cache(place.cache).entries()
+        for path, row in read_index(each.folder / INDEX).items()
+        if row.kind == GONE
+    }
+
+
 @pytest.mark.parametrize(
     ("act", "says"),
     [
@@ -83,7 +93,7 @@ OF_THE_CACHE = "the cache was removed while a build used it"
 def test_a_build_names_what_was_removed_and_makes_no_layer_of_the_rest(
     waiting: Place, act: Callable[[Place, Path], None], says: str
 ) -> None:
-    before = digest(waiting.image)
+    before, of_the_base = digest(waiting.image), removals(waiting)
     build, waits = start(waiting)
     act(waiting, waits)
     assert build.wait() == 3, build.stderr[-3000:]
@@ -91,13 +101,7 @@ def test_a_build_names_what_was_removed_and_makes_no_layer_of_the_rest(
     assert "hint: repeat the command" in build.stderr
     assert digest(waiting.image) == before
     assert waiting.ends(), waiting.living()
-    removed = [
-        path
-        for each in Cache(waiting.cache).entries()
-        for path, row in read_index(each.folder / INDEX).items()
-        if row.kind == GONE
-    ]
-    assert removed == []
+    assert removals(waiting) <= of_the_base
 
     again, waits = start(waiting)
     waits.unlink()
