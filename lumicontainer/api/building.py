@@ -109,7 +109,7 @@ def _state(plan: Plan, path: Path, options: BuildOptions) -> tuple[bool, Sequenc
 
 
 @contextmanager
-def _opened(order: BuildOrder, on_progress: OnProgress | None) -> Iterator[Builder]:
+def _open_builder(order: BuildOrder, on_progress: OnProgress | None) -> Iterator[Builder]:
     """Return what a build works with, if this host can build."""
     plan, options = order.plan, order.options
     secrets = read_secrets(options.secrets, plan)
@@ -180,13 +180,13 @@ def taken(order: BuildOrder) -> dict[str, str]:
 
 def compile_layer(order: BuildOrder, layer: str, on_progress: OnProgress | None) -> None:
     """Compile the wheels of one layer into the cache."""
-    with _opened(order, on_progress) as builder:
+    with _open_builder(order, on_progress) as builder:
         completed(pipeline.compile_layer(builder, layer), builder.progress)
 
 
 def build_twice(order: BuildOrder, on_progress: OnProgress | None) -> list[ChangedFile]:
     """Build every layer twice; return the files that differ."""
-    with _opened(order, on_progress) as builder:
+    with _open_builder(order, on_progress) as builder:
         pipeline.require_space(builder, order.path)
         return completed(reproducibility.check(builder), builder.progress)
 
@@ -198,7 +198,7 @@ def make(order: BuildOrder, on_progress: OnProgress | None = None) -> Image:
     if order.current:
         return Image(order.path, platform)
     require_replaceable(order)
-    with _opened(order, on_progress) as builder:
+    with _open_builder(order, on_progress) as builder:
         if order.docker:
             docker_output.build(builder, order.docker, verify=options.verify)
         else:

@@ -62,7 +62,7 @@ def bind_value(needs: Needs) -> str:
 
 
 def _print(needs: Needs, platform: Platform, image: Path, options: Sequence[str]) -> None:
-    rows = [(option, "root has not every capability on this host") for option in options]
+    rows = [(option, "root lacks some capabilities on this host") for option in options]
     rows += [(f"--bind {_word(str(mount))}", mount.reason) for mount in needs.mounts]
     rows += [(f"--env {_word(f'{v.name}={v.value}')}", v.reason) for v in needs.variables]
     text = [

@@ -20,15 +20,18 @@ def test_a_helper_gets_its_input() -> None:
     assert process.in_new_session(["cat"], given=b"some text").stdout == "some text"
 
 
-def test_a_helper_ends_when_its_caller_is_killed(tmp_path: Path) -> None:
-    """The pipe ends when the last process that may write into it has ended."""
-    pipe = tmp_path / "pipe"
+def require_end_of_helpers(program: str, pipe: Path) -> None:
+    """Kill a program; its pipe ends when the last process that may write into it has ended."""
     os.mkfifo(pipe)
-    command = [sys.executable, "-c", _STARTS, str(pipe)]
+    command = [sys.executable, "-c", program, str(pipe)]
     with subprocess.Popen(command) as caller, pipe.open() as lines:
         assert lines.readline() == "begun\n"
         caller.send_signal(signal.SIGKILL)
         assert lines.read() == ""
+
+
+def test_a_helper_ends_when_its_caller_is_killed(tmp_path: Path) -> None:
+    require_end_of_helpers(_STARTS, tmp_path / "pipe")
 
 
 _STOPPED = """\
@@ -42,10 +45,4 @@ process.in_new_session(["bash", "-c", program, "-", sys.argv[1]])
 
 def test_a_helper_that_is_stopped_ends_with_its_caller_too(tmp_path: Path) -> None:
     """A stopped program gets no other signal than SIGKILL."""
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    command = [sys.executable, "-c", _STOPPED, str(pipe)]
-    with subprocess.Popen(command) as caller, pipe.open() as lines:
-        assert lines.readline() == "begun\n"
-        caller.send_signal(signal.SIGKILL)
-        assert lines.read() == ""
+    require_end_of_helpers(_STOPPED, tmp_path / "pipe")

@@ -62,7 +62,7 @@ def address() -> str:
 
 def own_label() -> str:
     """Return the value of the label for this process."""
-    return f"{_namespace()} {os.getpid()} {_started(os.getpid())}"
+    return f"{_namespace()} {os.getpid()} {_read_start(os.getpid())}"
 
 
 def remove_leftovers(client: Any) -> None:
@@ -117,14 +117,14 @@ def _is_left(row: Mapping[str, Any]) -> bool:
     if found is None:
         return False
     namespace, pid, started = found.groups()
-    return namespace == _namespace() and _started(int(pid)) != started
+    return namespace == _namespace() and _read_start(int(pid)) != started
 
 
 def _namespace() -> str:
     return str(Path("/proc/self/ns/pid").stat().st_ino)
 
 
-def _started(pid: int) -> str:
+def _read_start(pid: int) -> str:
     """Return the start of a process in clock ticks since boot; empty if it has ended."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]

@@ -63,7 +63,7 @@ def read_bytes(root: Path, name: str, *, large: str = "shorten it") -> bytes:
     Only ``root`` itself may be a link. ``large`` is the hint if the file is too large.
     """
     folders, file = PurePosixPath(name).parts[:-1], PurePosixPath(name).name
-    with _opened(root, folders) as folder:
+    with _open_folder(root, folders) as folder:
         _refuse(_state(folder, file, root / name), root / name)
         return _content(folder, file, root / name, large)
 
@@ -83,7 +83,7 @@ def files_below(
     """
     path = root / name
     try:
-        with _opened(root, PurePosixPath(name).parts) as folder:
+        with _open_folder(root, PurePosixPath(name).parts) as folder:
             size = 0
             for number, found in enumerate(_walk(folder, path, problems, skip)):
                 size += len(found.content)
@@ -110,7 +110,7 @@ def _walk(
             if skip(f"{name}/" if stat.S_ISDIR(state.st_mode) else name):
                 continue
             if stat.S_ISDIR(state.st_mode):
-                with _opened_in(folder, file, here) as below:
+                with _open_folder_in(folder, file, here) as below:
                     yield from _walk(below, path, problems, skip, f"{name}/")
                 continue
             _refuse(state, here)
@@ -123,7 +123,7 @@ def _walk(
 
 
 @contextlib.contextmanager
-def _opened(root: Path, folders: tuple[str, ...]) -> Iterator[int]:
+def _open_folder(root: Path, folders: tuple[str, ...]) -> Iterator[int]:
     """Open a folder below ``root`` without following links."""
     with contextlib.ExitStack() as stack:
         with _reading(root, "folder"):
@@ -133,12 +133,12 @@ def _opened(root: Path, folders: tuple[str, ...]) -> Iterator[int]:
         for name in folders:
             path = path / name
             _refuse(_state(folder, name, path), path, folder=True)
-            folder = stack.enter_context(_opened_in(folder, name, path))
+            folder = stack.enter_context(_open_folder_in(folder, name, path))
         yield folder
 
 
 @contextlib.contextmanager
-def _opened_in(folder: int, name: str, path: Path) -> Iterator[int]:
+def _open_folder_in(folder: int, name: str, path: Path) -> Iterator[int]:
     """Open a folder in another one; a link that replaced it is not followed."""
     with _reading(path, "folder"):
         below = os.open(name, _FLAGS | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)

@@ -115,7 +115,7 @@ class SharedCache:
 
     def entry(self, name: str) -> Entry | None:
         """Return an object, whose bytes are not verified; None if it cannot be taken."""
-        with contextlib.suppress(OSError, Damaged, Untrusted), self._opened(name) as found:
+        with contextlib.suppress(OSError, Damaged, Untrusted), self._open_object(name) as found:
             publisher, sums = self._trusted(found)
             size = found.size()
             used = os.fstat(found.folder).st_mtime
@@ -129,7 +129,7 @@ class SharedCache:
 
         Raises ``FileNotFoundError``, ``Untrusted``, or ``Damaged`` if a byte of the copy differs.
         """
-        with self._opened(name) as found:
+        with self._open_object(name) as found:
             publisher, sums = self._trusted(found)
             draft, left = store.draft(name), found.size()
             try:
@@ -141,7 +141,7 @@ class SharedCache:
                         copy_range(source.fileno(), 0, copy.fileno(), 0, size)
                 (draft / objects.SUMS).write_bytes(sums)
                 objects.prove(draft, name)
-                # It is none of what a build with --rebuild has made.
+                # A build with --rebuild did not make it.
                 os.utime(draft / objects.ENTRY, (0, 0))
                 return replace(store.keep(draft), publisher=publisher)
             except Damaged as error:
@@ -152,7 +152,7 @@ class SharedCache:
     def damage(self, name: str) -> str:
         """Return the damage of an object, whoever owns it; empty if each byte is as recorded."""
         try:
-            with self._opened(name) as found:
+            with self._open_object(name) as found:
                 objects.prove_files({*found.names()} - {_SIGNATURE}, found.open, name)
         except (OSError, Damaged) as error:
             return str(error)
@@ -161,7 +161,7 @@ class SharedCache:
     def doubt(self, name: str, step: str) -> Problem | None:
         """Return the warning about an object that a build would not take; None if it is missing."""
         try:
-            with self._opened(name) as found:
+            with self._open_object(name) as found:
                 self._trusted(found)
         except FileNotFoundError:
             return None
@@ -182,7 +182,7 @@ class SharedCache:
         return Problem(what, str(place), str(error), hint, "warning")
 
     @contextlib.contextmanager
-    def _opened(self, name: str) -> Iterator[_Object]:
+    def _open_object(self, name: str) -> Iterator[_Object]:
         try:
             folder = os.open(self.root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
         except NotADirectoryError:
