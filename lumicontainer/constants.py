@@ -14,9 +14,9 @@ name stands in comments of documents, in paths and in lines for the shell."""
 OPEN_PATH = r"\$\{([A-Z_]+):-(/[A-Za-z0-9._/+*-]*)\}(/[A-Za-z0-9._/+-]*)"
 """A library of the host, in a folder that a variable names."""
 MANIFEST = "sha256sums"
-"""What every file below HOME is, in the form of sha256sum."""
+"""The sha256 of every file below HOME, in the form of sha256sum."""
 PROGRAMS = ("lumi-entry", "lumi-verify")
-"""What of the baked-in files is put on PATH."""
+"""The baked-in files that are put on PATH."""
 VERIFY = f"{HOME}/bin/lumi-verify"
 LONGEST_CHECK = 7 * 24 * 3600
 """Seconds; no job of LUMI may take longer."""

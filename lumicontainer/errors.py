@@ -103,7 +103,7 @@ class JobError(LumicontainerError):
 
 
 class ExaminedError(LumicontainerError):
-    """What was examined failed, such as the checks of an image."""
+    """The examined thing failed, such as the checks of an image."""
 
     code = EXAMINED_FAILED
 

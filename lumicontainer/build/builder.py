@@ -143,7 +143,7 @@ class StepRun:
     """The program needs no rights of root."""
     secret_names: Sequence[str] = ()
     files: Iterable[LayerFile] = ()
-    """What the host writes into the tree before the program runs."""
+    """The files that the host writes into the tree before the program runs."""
     output: Path | None = None
     memory_per_job: int = MEMORY_PER_JOB
 

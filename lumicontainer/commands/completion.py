@@ -21,7 +21,7 @@ from lumicontainer.system.terminal.output import write_document
 SHELLS = ("bash", "zsh")
 NAMES = "names"
 _FILES = ("FILE", "-- COMMAND")
-"""What can be the name of a file, but is read as text."""
+"""Options whose values can be names of files, but are read as text."""
 _SCRIPTS = Path(__file__).parents[1] / "host/scripts"
 
 

@@ -1,4 +1,4 @@
-"""What several verbs share: their options, the catalog, and the resolved recipe."""
+"""Share among verbs: their options, the catalog, and the resolved recipe."""
 
 import argparse
 import os

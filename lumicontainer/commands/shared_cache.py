@@ -146,7 +146,7 @@ ACTIONS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "verify": _verify,
     "prune": _prune,
 }
-"""What ``--shared`` changes."""
+"""The changes that ``--shared`` makes."""
 
 
 def publish_objects(store: Cache, arguments: argparse.Namespace) -> int:

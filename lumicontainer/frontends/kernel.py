@@ -17,7 +17,7 @@ from lumicontainer.system import budget, process
 from lumicontainer.verify.local import Host
 
 _CONNECTION = "{connection_file}"
-"""What Jupyter replaces by the path of the file that says where it listens."""
+"""The word that Jupyter replaces by the path of the file that says where it listens."""
 _REPLACED = re.compile(r"\{(connection_file|prefix|resource_dir)\}")
 _METADATA = """
 import json

@@ -49,7 +49,7 @@ class Site(NamedTuple):
     mirrors: Mapping[str, str] = {}
     """By prefix of URLs: its replacement."""
     pip: Mapping[str, str] = {}
-    """What ``pip_settings`` returned."""
+    """The result of ``pip_settings``."""
 
 
 def read_site(release: str, mirrors: Mapping[str, str] | None = None) -> Site:

@@ -19,7 +19,7 @@ _NOT_NOW = re.compile(
 """Errors of sbatch --test-only that may also come from nodes that are down or drained now
 (seen with Slurm 22.05: "Requested node configuration is not available")."""
 _IN_SERVICE = re.compile(r"up (idle|allocated|mixed|completing|planned|reserved)[^*]?")
-"""What sinfo prints of partitions and nodes that accept jobs; * marks nodes without an answer."""
+"""The output of sinfo for partitions and nodes that accept jobs; * means that a node is silent."""
 _TURN, _LONGEST_END = 0.5, 60.0
 """Seconds: between two looks at a job that ends, and until Slurm kills one that does not."""
 _NEVER = re.compile(

@@ -276,7 +276,7 @@ async def logged(  # noqa: PLR0913 - callers pass them by name
     Raises ``SilentError`` and kills them if they print nothing for longer than ``patience``.
     """
     with _starting(command):
-        child = await _started(
+        child = await _start(
             asyncio.create_subprocess_exec(
                 *_bound(command),
                 env=env,
@@ -297,7 +297,7 @@ async def logged(  # noqa: PLR0913 - callers pass them by name
         await to_its_end(_end(child))
 
 
-async def _started(starting: Coroutine[Any, Any, Process]) -> Process:
+async def _start(starting: Coroutine[Any, Any, Process]) -> Process:
     """Return a program that has started; end it if this is cancelled meanwhile.
 
     A cancelled ``create_subprocess_exec`` may wait for ever, and leaves the program's children

@@ -6,7 +6,7 @@ from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import Problem
 
 _OF_BUILDS = {"DS_BUILD_": "deepspeed", "HOROVOD_": "horovod"}
-"""What variables of a package's own build begin with, and the layer that builds the package."""
+"""The beginnings of variables that a package's own build reads, and the layer of the package."""
 _ON = {"1": "true", "0": "false"}
 
 

@@ -99,7 +99,7 @@ async def wheels(builder: Builder, compiled: Compile, below: Stack) -> Entry:
     """Return the wheels of a layer from the cache, or compile them on ``below``."""
     shown = f"{compiled.name}: compile"
     if builder.compile_jobs:
-        return await _sent(builder, compiled, below, shown)
+        return await _send(builder, compiled, below, shown)
 
     async def make(task: Task, draft: Path) -> None:
         run = Run(builder, shown, below, task, apart=True, secret_names=compiled.secrets)
@@ -126,7 +126,7 @@ async def cached_below(builder: Builder, compiled: Compile) -> Stack:
     return intact
 
 
-async def _sent(builder: Builder, compiled: Compile, below: Stack, shown: str) -> Entry:
+async def _send(builder: Builder, compiled: Compile, below: Stack, shown: str) -> Entry:
     """Return the wheels of a layer from the cache, or compile them in a job of their own.
 
     The job, not this process, locks them while it compiles.

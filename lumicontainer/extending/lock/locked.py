@@ -14,7 +14,7 @@ from lumicontainer.core.yaml.urls import HTTP, HTTPS, find_url_fault
 from lumicontainer.errors import InputError, Problem
 
 BLOCK = "[[packages]]\n"
-"""What begins a package in a lock."""
+"""The line that begins a package in a lock."""
 _PLATFORMS = (
     *(f"manylinux_2_{number}_x86_64" for number in range(99, 4, -1)),
     *("manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "linux_x86_64"),

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from lumicontainer.constants import EPOCH
 from lumicontainer.errors import DownloadError, HostError, LumicontainerError, Problem
-from lumicontainer.host.docker.container import Spec, on_host, removed_after, run, serve
+from lumicontainer.host.docker.container import Spec, on_host, remove_after, run, serve
 from lumicontainer.host.docker.daemon import LABEL, own_label, refusals
 from lumicontainer.host.manifests import SavedImage, parse_variables, write_saved
 from lumicontainer.host.registry import save_image
@@ -113,7 +113,7 @@ def _export(client: Any, image: str, folder: Path) -> SavedImage:
     )
     archive = folder / "0.tar"
     with (
-        removed_after(create, lambda made: made.remove(v=True)) as made,
+        remove_after(create, lambda made: made.remove(v=True)) as made,
         archive.open("wb") as file,
     ):
         file.writelines(made.export())

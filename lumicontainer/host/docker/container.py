@@ -107,12 +107,12 @@ def image_of(client: Any, spec: Spec) -> Iterator[str]:
     def make() -> str:
         return imported_id(client.api.import_image_from_data(_top(spec), changes=[label]))
 
-    with removed_after(make, lambda image: client.images.remove(image, force=True)) as image:
+    with remove_after(make, lambda image: client.images.remove(image, force=True)) as image:
         yield image
 
 
 @contextmanager
-def removed_after(make: Callable[[], _Made], remove: Callable[[_Made], object]) -> Iterator[_Made]:
+def remove_after(make: Callable[[], _Made], remove: Callable[[_Made], object]) -> Iterator[_Made]:
     """Yield what the daemon makes, and remove it at the end.
 
     A signal waits until the daemon has named what it made: it could not be removed otherwise.
@@ -164,7 +164,7 @@ def _container(
         stdin_open=True,
         tty=typed,
     )
-    return removed_after(create, lambda made: made.remove(force=True, v=True))
+    return remove_after(create, lambda made: made.remove(force=True, v=True))
 
 
 def _mounts(spec: Spec) -> list[Any]:

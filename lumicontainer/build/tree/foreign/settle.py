@@ -15,7 +15,7 @@ _MOUNTED = ("dev", "proc", "sys")
 """Engines mount their own there: these folders are empty."""
 _FOLDERS = dict.fromkeys(("etc", ".singularity.d", ".singularity.d/env", "home"), 0o755)
 _FOLDERS |= {".singularity.d/libs": 0o755, "root": 0o700, "tmp": 0o1777, "var/tmp": 0o1777}
-"""What engines make where it is missing, with its mode."""
+"""The folders and files that engines make if they are missing, with their modes."""
 _REAL = ("etc", ".singularity.d", ".singularity.d/env", ".singularity.d/libs")
 """Engines and builds write there. A link could lead them to the files of the host."""
 _REPLACED = ("tmp", "var/tmp")

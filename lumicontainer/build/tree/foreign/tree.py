@@ -59,7 +59,7 @@ class Tree:
         self.root = os.open(root, _HERE)
         self.as_root = os.geteuid() == 0
         self.owned: dict[int, Owned] = {}
-        """What paths get by their inodes; the default is left out."""
+        """The values that paths get, by inode; the default is left out."""
         self._last: tuple[Parts, int] | None = None
         """The folder that was entered last, and its descriptor."""
         self._written: set[int] = set()
