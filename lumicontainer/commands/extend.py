@@ -12,7 +12,7 @@ from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import OK, InputError, Problem
 from lumicontainer.extending import extension, into
 from lumicontainer.extending.extension import Order
-from lumicontainer.extending.wanted import read_wanted
+from lumicontainer.extending.reading.wanted import read_wanted
 from lumicontainer.image import sif
 from lumicontainer.system import units
 from lumicontainer.system.files.partial import require_folder_of

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.extending.extension import Order
+from lumicontainer.extending.reading.wanted import read_wanted
 from lumicontainer.extending.record import read_record
-from lumicontainer.extending.wanted import read_wanted
 
 from ..integration.conftest import recipes, small
 from ..integration.processes import until

@@ -8,7 +8,7 @@ import pytest
 
 from lumicontainer.core.yaml.urls import find_url_fault, without_secrets
 from lumicontainer.errors import INPUT_WRONG, InputError
-from lumicontainer.extending.wanted import read_wanted
+from lumicontainer.extending.reading.wanted import read_wanted
 from lumicontainer.host.mirrors import read_mirrors
 
 from ..cli.conftest import Run, lumicontainer

@@ -7,13 +7,14 @@ import pytest
 
 from lumicontainer.commands.parser import make_parser
 from lumicontainer.errors import InputError, Problems
-from lumicontainer.extending import conda, facts
+from lumicontainer.extending import facts
 from lumicontainer.extending.extension import Order, hint_of_index
 from lumicontainer.extending.facts import Facts, Installed
 from lumicontainer.extending.lock import hashes
 from lumicontainer.extending.lock.locked import rows
+from lumicontainer.extending.reading import conda
+from lumicontainer.extending.reading.wanted import Wanted, read_wanted
 from lumicontainer.extending.resolving import conflicts
-from lumicontainer.extending.wanted import Wanted, read_wanted
 
 ZEROS, ONES, TWOS = ("0" * 64, "1" * 64, "2" * 64)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.errors import Problems
-from lumicontainer.extending import conda as extending
+from lumicontainer.extending.reading import conda as extending
 from lumicontainer.importing.draft import Draft, Goal
 from lumicontainer.importing.lists.conda import read_environment
 from lumicontainer.packages.conda import CondaPackage, pypi_name, read_package

@@ -14,9 +14,9 @@ from lumicontainer.core.model.requirements import requirement_lines
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.core.yaml.urls import HTTP, HTTPS, find_url_fault
 from lumicontainer.errors import Fault, Place, Problems
-from lumicontainer.extending import conda, toml_files
-from lumicontainer.extending.lines import PackageLine
 from lumicontainer.extending.lock import hashes
+from lumicontainer.extending.reading import conda, toml_files
+from lumicontainer.extending.reading.lines import PackageLine
 from lumicontainer.system.files.regular import open_regular
 from lumicontainer.system.terminal import masking
 

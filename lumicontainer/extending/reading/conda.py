@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from lumicontainer.core.yaml.nodes import Mapping, Node, Scalar, Sequence
 from lumicontainer.core.yaml.parse import parse_yaml
 from lumicontainer.errors import Place, Problems
-from lumicontainer.extending.lines import PackageLine
+from lumicontainer.extending.reading.lines import PackageLine
 from lumicontainer.packages.conda import is_below_python, pypi_name, read_package, reason_against
 
 PYTHON = "python =="

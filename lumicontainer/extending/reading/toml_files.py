@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from lumicontainer.errors import Problems
-from lumicontainer.extending.lines import PackageLine
 from lumicontainer.extending.lock import hashes
+from lumicontainer.extending.reading.lines import PackageLine
 
 _CHOICE = re.compile(r"""(['"])([^'"]*)\1\s+(not\s+)?in\s+(extras|dependency_groups)""")
 """The conditions in markers that only locks have."""

@@ -1,0 +1,1 @@
+"""Read what users want to add: words, and files of other tools."""
