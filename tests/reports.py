@@ -32,7 +32,8 @@ def result(*rows: dict[str, Any]) -> dict[str, Any]:
         "form": report.FORM,
         "lumicontainer": "1.0",
         "image": {"recipe": "r", "platform": {"name": "p"}, "profile": ""}
-        | {"file": f"/{LONG}.sif", "key": "0" * 64},
+        | {"file": f"/{LONG}.sif", "key": "0" * 64, "sha256": "5" * 64},
+        "engine": "apptainer version 1.4.5",
         "level": "quick",
         "begun": "2026-01-01T00:00:00Z",
         "seconds": 9.0,

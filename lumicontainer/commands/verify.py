@@ -16,6 +16,7 @@ from lumicontainer.inside.verify.outcome import ERROR, FAILED
 from lumicontainer.system.terminal.output import print_json
 from lumicontainer.system.terminal.progress import Progress
 from lumicontainer.verify import html, results
+from lumicontainer.verify.identity import add_identity
 from lumicontainer.verify.subject import output_errors
 
 _NO_CHECK = "lumi-verify/"
@@ -97,6 +98,8 @@ def _with_commands(result: Mapping[str, Any], arguments: argparse.Namespace) -> 
 
 def _report(done: Report, arguments: argparse.Namespace) -> int:
     result = _with_commands(done.data, arguments)
+    if arguments.json or arguments.html:
+        result = add_identity(result)
     taken = arguments.json or report.STDOUT in (arguments.junit, arguments.html)
     (sys.stderr if taken else sys.stdout).write(results.summary(result))
     if arguments.json:

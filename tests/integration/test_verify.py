@@ -1,5 +1,6 @@
 """lumicontainer verify, with real containers: each way to end and to start, every report."""
 
+import hashlib
 import json
 import re
 import signal
@@ -81,14 +82,16 @@ def test_each_check_is_counted_when_it_is_done_and_the_summary_names_what_fails(
     assert done.stderr.splitlines()[-1].startswith(f"{total} checks: ")
 
 
-def test_the_reports_in_files_say_the_same(full: tuple[Any, ...]) -> None:
+def test_the_reports_in_files_say_the_same(full: tuple[Any, ...], proof: Path) -> None:
     _, result, folder = full
+    assert result["image"]["sha256"] == hashlib.sha256(proof.read_bytes()).hexdigest()
     (suite,) = JUnitXml.fromfile(str(folder / "junit.xml"))
     (failure,) = next(case for case in suite if case.name == "fails").result
     assert (suite.tests, failure.message) == (len(result["checks"]), "<b>it is broken</b>")
     page = (folder / "report.html").read_text()
     assert "&lt;b&gt;it is broken&lt;/b&gt;" in page
     assert (page.count("<polyline"), page.count("NIC hsn")) == (1, 16)
+    assert page.count(result["image"]["sha256"]) == page.count(result["engine"]) == 1
     for name in ("src=", "href=", "@import", "url(", "<script"):
         assert name not in page
     for part in page.split("<svg")[1:]:

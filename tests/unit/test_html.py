@@ -66,6 +66,12 @@ def test_headings_are_in_order_and_tables_name_their_columns_and_rows(name: str)
             assert attributes.get("aria-label") or attributes["aria-hidden"] == "true"
 
 
+def test_a_report_names_the_bytes_of_the_image_and_the_engine() -> None:
+    text = text_of("all passed")
+    assert "5" * 64 in text
+    assert "apptainer version 1.4.5" in text
+
+
 def test_what_failed_comes_first_with_its_reason_its_hint_and_its_command() -> None:
     text = text_of("one failed")
     order = ("Failed (1)", "it is not there", "build it again", "-k a/failed")
