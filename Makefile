@@ -47,7 +47,7 @@ check: venv ## linters, strict types, shellcheck
 	$(BIN)/mypy
 	$(BIN)/mypy --python-version 3.10 lumicontainer/inside
 	$(BIN)/vermin --quiet --no-tips --violations --target=3.9- lumicontainer/inside lumicontainer/inside/lumi-entry
-	git ls-files -co --exclude-standard '*.sh' .ci/run | xargs $(BIN)/shellcheck --severity=style
+	git ls-files -co --exclude-standard '*.sh' .ci/run .ci/release | xargs $(BIN)/shellcheck --severity=style
 
 unit: venv ## run the tests that need neither an image nor an engine
 	$(BIN)/pytest --numprocesses $(UNITS_AT_ONCE) --dist worksteal tests/unit tests/golden
@@ -84,7 +84,7 @@ extensions: image ## give ten training programs their packages by lumicontainer 
 	$(BIN)/pytest --timeout 0 tests/extensions/proof.py
 
 docs: venv ## build the manual into build/site
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 schemas: venv ## write the JSON Schemas, and docs/keys.md, from the readers
 	@mkdir -p recipes/schemas
