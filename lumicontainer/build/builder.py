@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from lumicontainer.build.cache.explain import stack_of
 from lumicontainer.build.cache.shared.shared import SharedCache
@@ -27,11 +27,10 @@ from lumicontainer.image.base_image import require_unchanged
 from lumicontainer.jobs.builds import CompileJobs
 from lumicontainer.system import flock
 from lumicontainer.system.files.regular import FileState
+from lumicontainer.system.process import Patience
 from lumicontainer.system.terminal.progress import Progress, Task
 from lumicontainer.system.waiting import POLL
 
-_SILENCE = 30.0
-"""Minutes; the compiler of DeepSpeed's largest source is silent for some of them."""
 STAGED = ".lumicontainer"
 """The folder in /tmp of a step with the files that the host passes in."""
 
@@ -39,17 +38,32 @@ Stack: TypeAlias = "tuple[Entry, ...]"
 """Layers, the lowest first."""
 
 
-def silence_limit() -> float | None:
-    """Return the seconds of silence that end a step; raise ``InputError`` if invalid."""
-    named = os.environ.get("LUMICONTAINER_SILENCE", "")
-    try:
-        minutes = float(named) if named else _SILENCE
-    except ValueError:
-        minutes = math.nan
-    if not 0 <= minutes < math.inf:
-        what = f"invalid LUMICONTAINER_SILENCE {named!a}: expected a number of minutes"
-        raise InputError(Problem(what, hint="export LUMICONTAINER_SILENCE=60, or 0 for no limit"))
-    return minutes * 60 or None
+class Limit(NamedTuple):
+    """Limit the time of steps by a number that a variable may replace; 0 is no limit."""
+
+    variable: str
+    unit: str
+    seconds: int
+    """The length of the unit."""
+    usual: float
+
+    def read(self) -> float | None:
+        """Return the limit in seconds; raise ``InputError`` if the variable is invalid."""
+        named = os.environ.get(self.variable, "")
+        try:
+            number = float(named) if named else self.usual
+        except ValueError:
+            number = math.nan
+        if not 0 <= number < math.inf:
+            what = f"invalid {self.variable} {named!a}: expected a number of {self.unit}"
+            raise InputError(Problem(what, hint=f"export {self.variable}=60, or 0 for no limit"))
+        return number * self.seconds or None
+
+
+SILENCE = Limit("LUMICONTAINER_SILENCE", "minutes", 60, 30)
+"""Ends a step without output; the compiler of DeepSpeed's largest source is silent for minutes."""
+LONGEST = Limit("LUMICONTAINER_STEP_HOURS", "hours", 3600, 24)
+"""Ends a step that prints for ever; PyTorch compiles in a few hours."""
 
 
 @dataclass
@@ -92,7 +106,7 @@ class Builder:
     shared: SharedCache | None = None
     refused: set[str] = field(default_factory=set)
     """The objects that cannot be taken from the shared cache, and the reasons that were shown."""
-    silence: float | None = field(default_factory=silence_limit)
+    patience: Patience = field(default_factory=lambda: Patience(SILENCE.read(), LONGEST.read()))
     compile_jobs: CompileJobs | None = None
     """Compiles layers in Slurm jobs; None to compile them here."""
     began: float = field(default_factory=time.time)

@@ -99,7 +99,8 @@ class Run(StepRun):
     ) -> None:
         """Run a command with the stdin ``given`` and log its output; raise if it fails.
 
-        It fails if it is silent for the builder's ``silence``, unless it is ``writing`` files.
+        It fails when the builder's ``patience`` ends. A program that is ``writing`` files is not
+        silent.
         """
         log = self.builder.place.log(self.name)
         with log.open("a") as file:
@@ -110,12 +111,19 @@ class Run(StepRun):
                     env=environment or self.environment(),
                     on_line=self.task.line,
                     given=given,
-                    patience=process.Patience(self.builder.silence, writing),
+                    patience=self.builder.patience._replace(writing=writing),
+                    on_cut=self._say_cut,
                 )
             except process.SilentError as error:
                 raise failure.silent_failure(self, str(error)) from None
+            except process.OverdueError as error:
+                raise failure.overdue_failure(self, str(error)) from None
         if status:
             raise failure.step_failure(self, status)
+
+    def _say_cut(self) -> None:
+        text = "its log keeps only the beginning and the end of its output, which is very long"
+        self.builder.progress.say(f"{self.name}: {text}")
 
     def log_line(self, line: str) -> None:
         """Log a line that the command wrote to a file."""

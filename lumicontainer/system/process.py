@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import os
 import shlex
 import shutil
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from collections.abc import (
     AsyncIterator,
@@ -26,8 +28,8 @@ from lumicontainer.errors import HostError, Problem
 from lumicontainer.system import budget, process_tree
 from lumicontainer.system.budget import Helper, LimitError
 from lumicontainer.system.communicate import communicate, wait_for
-from lumicontainer.system.long_lines import Lines
 from lumicontainer.system.os_errors import hint_for
+from lumicontainer.system.output_log import OutputLog
 from lumicontainer.system.terminal.masking import masked
 from lumicontainer.system.terminal.output import clean, trace
 from lumicontainer.system.waiting import to_its_end
@@ -36,7 +38,8 @@ _GRACE = 10.0
 """Seconds that an interrupted program has before it is killed."""
 _SHOWN = 500
 """Characters of a command that an error shows."""
-
+_MOST_SHOWN = 20_000
+"""Characters of output that an error shows."""
 
 _LONGEST_ROW = 1 << 20
 """Bytes of a row of a listing; a path has at most 4096."""
@@ -47,7 +50,7 @@ class ProgramError(HostError):
 
     def __init__(self, command: Sequence[str], status: int, output: str) -> None:
         self.status = status
-        last = masked(last_lines(clean(output).strip()))
+        last = last_lines(clean(output).strip())
         super().__init__(Problem(f"{command[0]} failed ({describe(status)})", why=last))
 
 
@@ -64,10 +67,15 @@ class SilentError(Exception):
     """A program printed nothing for too long; the text describes its processes."""
 
 
-class Patience(NamedTuple):
-    """Limit how long a program may print nothing."""
+class OverdueError(Exception):
+    """A program did not end in time; the text describes its processes."""
 
-    seconds: float | None = None
+
+class Patience(NamedTuple):
+    """Limit how long a program may print nothing, and how long it may run; None is no limit."""
+
+    silence: float | None = None
+    total: float | None = None
     writing: bool = False
     """Count what the program writes to files as output."""
 
@@ -85,8 +93,9 @@ def describe(status: int) -> str:
 
 
 def last_lines(text: str) -> str:
-    """Return the last lines of a program's output."""
-    return "\n".join(text.rstrip("\n").splitlines()[-20:])
+    """Return the last lines of a program's output without secrets, as much as a message shows."""
+    shown = masked("\n".join(text.rstrip("\n").splitlines()[-20:]))
+    return shown if len(shown) <= _MOST_SHOWN else f"…{shown[-_MOST_SHOWN:]}"
 
 
 def capture(
@@ -266,14 +275,15 @@ async def logged(  # noqa: PLR0913 - callers pass them by name
     given: Awaitable[bytes] | None = None,
     result: IO[bytes] | None = None,
     patience: Patience | None = None,
+    on_cut: Callable[[], None] = lambda: None,
 ) -> int:
     """Run a program and write its cleaned output to ``log``; return its exit status.
 
-    ``given`` is its stdin; the program can start before that is known. ``on_line`` also gets lines
-    that a progress bar overwrites. ``result`` gets stdout unchanged. An interruption ends the
-    program and its children.
+    ``given`` is its stdin; the program can start before that is known. See ``OutputLog`` for
+    ``on_line`` and ``on_cut``. ``result`` gets stdout unchanged. An interruption ends the program
+    and its children.
 
-    Raises ``SilentError`` and kills them if they print nothing for longer than ``patience``.
+    Raises ``SilentError`` or ``OverdueError`` and kills them if ``patience`` ends.
     """
     with _starting(command):
         child = await _start(
@@ -291,7 +301,8 @@ async def logged(  # noqa: PLR0913 - callers pass them by name
     try:
         if given:
             await _give(child, given)
-        await _follow(_chunks(output, child.pid, patience or Patience()), log, on_line)
+        chunks = _chunks(output, child.pid, patience or Patience())
+        await _follow(chunks, OutputLog(log, on_line, on_cut))
         return await child.wait()
     finally:
         await to_its_end(_end(child))
@@ -319,48 +330,43 @@ async def _give(child: Process, given: Awaitable[bytes]) -> None:
     child.stdin.close()
 
 
-async def _follow(
-    chunks: AsyncIterator[bytes], log: IO[str], on_line: Callable[[str], None]
-) -> None:
-    """Write a program's output to its log line by line, including an unfinished last line."""
-    lines = Lines()
+async def _follow(chunks: AsyncIterator[bytes], log: OutputLog) -> None:
     try:
         async for chunk in chunks:
-            for line in lines.add(chunk):
-                log.write(line + "\n")
-                on_line(line)
-            log.flush()
-            if b"\r" in chunk and (line := lines.unfinished()):
-                on_line(line)
+            log.add(chunk)
     finally:
-        if line := lines.rest():
-            log.write(line + "\n")
-            log.flush()
+        log.close()
 
 
 async def _chunks(
     output: asyncio.StreamReader, pid: int, patience: Patience
 ) -> AsyncIterator[bytes]:
-    before = -1
-    while True:
+    before, end = -1, time.monotonic() + (patience.total or math.inf)
+    while (left := end - time.monotonic()) > 0:
         try:
             # wait_for would lose a cancellation while output is there (Python 3.11).
-            async with asyncio.timeout(patience.seconds):
+            async with asyncio.timeout(min(left, patience.silence or math.inf)):
                 chunk = await output.read(1 << 16)
         except TimeoutError:
             written = process_tree.written_bytes(pid) if patience.writing else before
-            if written == before:
-                report = masked(process_tree.report(pid))
-                process_tree.kill(pid)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_GRACE):
-                        await output.read()
-                raise SilentError(report) from None
+            if written == before and time.monotonic() < end:
+                raise SilentError(await _kill(output, pid)) from None
             before = written
             continue
         if not chunk:
             return
         yield chunk
+    raise OverdueError(await _kill(output, pid))
+
+
+async def _kill(output: asyncio.StreamReader, pid: int) -> str:
+    """Kill a program and all that it started; return what they were doing."""
+    report = masked(process_tree.report(pid))
+    process_tree.kill(pid)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_GRACE):
+            await output.read()
+    return report
 
 
 async def _end(child: Process) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from lumicontainer.system import process
-from lumicontainer.system.long_lines import LONGEST, Lines
+from lumicontainer.system.output_log import LONGEST, Lines
 from lumicontainer.system.terminal import masking
 
 from .cpu import within

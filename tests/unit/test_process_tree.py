@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.builder import silence_limit
+from lumicontainer.build.builder import LONGEST, SILENCE, Limit
 from lumicontainer.errors import InputError
 from lumicontainer.system import process, process_tree
 
@@ -25,7 +25,7 @@ def logged(script: str, patience: process.Patience = BRIEF) -> tuple[int | None,
     log = io.StringIO()
     try:
         status = asyncio.run(process.logged(["bash", "-c", script], log, patience=patience))
-    except process.SilentError as error:
+    except (process.SilentError, process.OverdueError) as error:
         return None, log.getvalue(), str(error)
     return status, log.getvalue(), ""
 
@@ -67,6 +67,15 @@ def test_what_hangs_is_ended_with_all_that_it_started_and_reported(mark: str, sc
     assert re.search(states, report)
 
 
+def test_a_program_that_prints_for_ever_is_ended_with_all_that_it_started(mark: str) -> None:
+    script = f"while :; do echo again; bash -c ': {mark}; sleep 0.01; true'; done"
+    status, log, report = logged(script, process.Patience(total=0.4))
+    assert status is None
+    assert "again\n" in log
+    assert mark in report
+    assert logged("echo done", process.Patience(total=600))[:2] == (0, "done\n")
+
+
 def test_the_report_shows_who_started_whom_and_where_in_the_kernel_each_is(mark: str) -> None:
     _, _, report = logged(f"bash -c ': {mark}; sleep 1000; true'; true")
     depths = [len(line) - len(line.lstrip()) for line in report.splitlines() if " s of " in line]
@@ -99,20 +108,31 @@ def test_control_characters_of_commands_stay_out_of_what_is_reported(mark: str) 
 
 
 @pytest.mark.parametrize(
-    ("named", "seconds"), [("", 1800), ("2", 120), ("0.05", 3), ("0", None)], ids=repr
+    ("limit", "named", "seconds"),
+    [
+        (SILENCE, "", 1800),
+        (SILENCE, "2", 120),
+        (SILENCE, "0.05", 3),
+        (SILENCE, "0", None),
+        (LONGEST, "2", 7200),
+    ],
+    ids=repr,
 )
-def test_the_limit_is_a_number_of_minutes(
-    monkeypatch: pytest.MonkeyPatch, named: str, seconds: float | None
+def test_the_limits_of_steps_are_numbers_of_minutes_and_hours(
+    monkeypatch: pytest.MonkeyPatch, limit: Limit, named: str, seconds: float | None
 ) -> None:
-    monkeypatch.setenv("LUMICONTAINER_SILENCE", named)
-    assert silence_limit() == seconds
+    monkeypatch.setenv(limit.variable, named)
+    assert limit.read() == seconds
 
 
+@pytest.mark.parametrize("limit", [SILENCE, LONGEST])
 @pytest.mark.parametrize("named", ["long", "-1", "nan", "inf", "1h"])
-def test_another_limit_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, named: str) -> None:
-    monkeypatch.setenv("LUMICONTAINER_SILENCE", named)
-    with pytest.raises(InputError, match=f"invalid LUMICONTAINER_SILENCE '{named}'"):
-        silence_limit()
+def test_another_limit_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, limit: Limit, named: str
+) -> None:
+    monkeypatch.setenv(limit.variable, named)
+    with pytest.raises(InputError, match=f"invalid {limit.variable} '{named}'"):
+        limit.read()
 
 
 def test_a_program_works_before_its_stdin_is_known(tmp_path: Path) -> None:

@@ -114,14 +114,27 @@ def _absent(run: StepRun, text: str) -> list[Problem]:
 
 def silent_failure(run: StepRun, report: str) -> StepError:
     """Return the error for a silent step that was ended; add the reason to its log."""
+    minutes = f"{(run.builder.patience.silence or 0) / 60:g} min"
+    what = f"the step '{run.name}' printed nothing for {minutes} and was ended"
+    more = "export LUMICONTAINER_SILENCE=MINUTES (0: no limit)"
+    return _ended_failure(run, what, f"ended after {minutes} without output", report, more)
+
+
+def overdue_failure(run: StepRun, report: str) -> StepError:
+    """Return the error for a step that was ended because it took too long; log the reason."""
+    hours = f"{(run.builder.patience.total or 0) / 3600:g} h"
+    what = f"the step '{run.name}' was not finished after {hours} and was ended"
+    more = "export LUMICONTAINER_STEP_HOURS=HOURS (0: no limit)"
+    return _ended_failure(run, what, f"ended after {hours}", report, more)
+
+
+def _ended_failure(run: StepRun, what: str, logged: str, report: str, more: str) -> StepError:
     log = run.builder.place.log(run.name)
-    last, minutes = tail(log), (run.builder.silence or 0) / 60
+    last = tail(log)
     with log.open("a") as file:
-        file.write(f"ended after {minutes:g} min without output; its processes:\n{report}\n")
-    longer = "if it needs longer: export LUMICONTAINER_SILENCE=MINUTES (0: no limit)"
-    what = f"the step '{run.name}' printed nothing for {minutes:g} min and was ended"
+        file.write(f"{logged}; its processes:\n{report}\n")
     why = "\n".join(filter(None, (last, "its processes at that time:", report)))
-    return StepError(Problem(what, why=why, hint=f"{_hint(run, log)}\n{longer}"))
+    return StepError(Problem(what, why=why, hint=f"{_hint(run, log)}\nif it needs longer: {more}"))
 
 
 def _hint(run: StepRun, log: Path) -> str:

@@ -29,7 +29,7 @@ _CONTROL = re.compile(
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0001-\U000e007f]"
 )
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+(?=@)")
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]+")
 _SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?", re.DOTALL)
 
 
