@@ -57,8 +57,8 @@ def names_of_tests() -> set[str]:
 
 
 def understood(command: str) -> None:
-    """Give the words of each call to the program's own parser."""
-    for words in calls(command):
+    """Give the words of each call to the program's own parser; a folder of its name has none."""
+    for words in filter(None, calls(command)):
         make_parser([words[0]] if words[0] in VERBS else []).parse_args(words)
     for words in calls(command, "lumi-verify"):
         options.read(words)
