@@ -1,8 +1,9 @@
 """Record the digests of an image's parts in the image, and check them.
 
 The last data object, ``lumicontainer-digests.json``, lists place and sha256 of every part: header,
-descriptors, definition, metadata, file systems. Bytes between parts are zero. The identity in the
-header (UUID) is derived from the sha256 of the record.
+descriptors, definition, metadata, file system. A large file system is several parts, so that all
+cores hash it. Bytes between parts are zero. The identity in the header (UUID) is derived from the
+sha256 of the record.
 
 An engine may append objects later (``singularity sign``, ``singularity overlay create``). It then
 changes three fields of the header: modification time, free descriptors, data size. They are not in
@@ -17,7 +18,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -31,8 +32,10 @@ WHOLE, CHANGED, NOT_RECORDED = "whole", "changed", "not recorded"
 
 _MARK = b"lumi"
 """The first bytes of the identity of an image with a record; they reveal a lost record."""
-_LIMIT = 1 << 16
+_LIMIT = 1 << 20
 """The largest record, in bytes; 50 parts take 7,000."""
+_SLICE = 256 << 20
+"""The bytes of a file system that are one part."""
 _PIECE = 4 << 20
 _UNKNOWN = "0" * 64
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -100,6 +103,47 @@ def of_range(file: int, offset: int, size: int) -> str:
         found.update(piece)
         offset, size = offset + len(piece), size - len(piece)
     return found.hexdigest()
+
+
+class Slices:
+    """Hash the parts of a file system while it is written; use it in a ``with`` block.
+
+    Its first part, which has the superblock, is hashed last.
+    """
+
+    def __init__(self, path: Path, name: str, offset: int) -> None:
+        self._path, self._name, self._offset = path, name, offset
+        self._next = offset + _SLICE
+        self._parts: list[Future[Part]] = []
+        self._pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+
+    def __enter__(self) -> "Slices":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def reach(self, end: int) -> None:
+        """Hash the whole parts before the byte ``end`` of the file, whose bytes are final."""
+        while self._next + _SLICE <= end:
+            self._submit(self._next, self._next + _SLICE)
+            self._next += _SLICE
+
+    def finish(self, size: int) -> list[Part]:
+        """Return the parts of the file system, which is written and has ``size`` bytes."""
+        end = self._offset + size
+        self.reach(end)
+        if self._next < end:
+            self._submit(self._next, end)
+        self._submit(self._offset, min(end, self._offset + _SLICE))
+        return sorted((each.result() for each in self._parts), key=lambda part: part.offset)
+
+    def _submit(self, begin: int, end: int) -> None:
+        self._parts.append(self._pool.submit(self._hash, begin, end - begin))
+
+    def _hash(self, offset: int, size: int) -> Part:
+        with self._path.open("rb", buffering=0) as file:
+            return Part(self._name, offset, size, of_range(file.fileno(), offset, size))
 
 
 def check(image: Path) -> IntegrityResult:

@@ -43,44 +43,38 @@ def layout(definition: str, metadata: Mapping[str, object] | bytes) -> Layout:
     return Layout(tuple(parts), data, align(DATA_OFFSET + len(data)))
 
 
-class Partition(NamedTuple):
-    """Hold the place of a squashfs in an image; the offset is a multiple of 4096."""
-
-    offset: int
-    size: int
-    sha256: str = ""
-    """Empty if unknown: then the bytes are read."""
+def hash_root(path: Path, plan: Layout) -> digests.Slices:
+    """Return the hashing of the squashfs of an image while it is written."""
+    return digests.Slices(path, _ROOT, plan.offset)
 
 
-def complete(path: Path, plan: Layout, root: Partition) -> None:
-    """Complete an image whose file system is written.
+def complete(path: Path, plan: Layout, root: Sequence[Part]) -> None:
+    """Complete an image whose file system is written; ``root`` are its parts.
 
     The record of digests follows it. The identity is a hash of the record and times are zero, so
     that equal content makes equal bytes.
     """
+    size = root[-1].end - plan.offset
+    table, text = _record([*plan.parts, Part(_ROOT, plan.offset, size)], [*plan.parts, *root])
+    end, free = table[-1].end, sif_format.DESCRIPTORS - len(table)
+    header = Header(identity=digests.identity(text), free=free, data_size=end - DATA_OFFSET)
+    head = header.packed().ljust(DESCRIPTOR_OFFSET, b"\0")
+    head += _packed(table).ljust(DATA_OFFSET - DESCRIPTOR_OFFSET, b"\0") + plan.data
     with path.open("r+b") as file:
-        sha256 = root.sha256 or digests.of_range(file.fileno(), root.offset, root.size)
-        parts = [*plan.parts, Part(_ROOT, root.offset, root.size, sha256)]
-        table, text = _recorded(parts)
-        end, free = table[-1].end, sif_format.DESCRIPTORS - len(table)
-        header = Header(identity=digests.identity(text), free=free, data_size=end - DATA_OFFSET)
-        file.truncate(max(part.end for part in parts))
+        file.truncate(root[-1].end)
         file.truncate(end)
-        head = header.packed().ljust(DESCRIPTOR_OFFSET, b"\0")
-        head += _packed(table).ljust(DATA_OFFSET - DESCRIPTOR_OFFSET, b"\0") + plan.data
         file.write(head.ljust(plan.offset, b"\0"))
         file.seek(table[-1].offset)
         file.write(text)
 
 
-def _recorded(parts: Sequence[Part]) -> tuple[list[Part], bytes]:
-    """Return the parts with descriptors, which end with the record, and the record's text."""
+def _record(objects: Sequence[Part], parts: Sequence[Part]) -> tuple[list[Part], bytes]:
+    """Return the data objects, which end with the record of the parts, and the record's text."""
     header = Part("header", 0, sif_format.HEADER_SIZE, digests.of_header(Header()))
-    rows = (len(parts) + 1) * sif_format.DESCRIPTOR_SIZE
+    rows = (len(objects) + 1) * sif_format.DESCRIPTOR_SIZE
     # The table has the size of the record, and the record has the sha256 of the table.
     draft = digests.record([header, Part("descriptors", DESCRIPTOR_OFFSET, rows), *parts])
-    own = Part(digests.NAME, align(max(part.end for part in parts)), len(draft))
-    table = [*parts, own]
+    table = [*objects, Part(digests.NAME, align(parts[-1].end), len(draft))]
     described = digests.part("descriptors", DESCRIPTOR_OFFSET, _packed(table))
     return table, digests.record([header, described, *parts])
 

@@ -49,8 +49,15 @@ def write_image(
 
     ``reached`` gets the number of bytes copied so far. Raises ``InputError`` if a layer is damaged.
     """
-    size = assemble_squashfs(sources, target, plan.offset, EPOCH, reached)
-    sif.complete(target, plan, sif.Partition(plan.offset, size))
+    with sif.hash_root(target, plan) as hashing:
+
+        def advance(copied: int) -> None:
+            hashing.reach(plan.offset + copied)
+            reached(copied)
+
+        size = assemble_squashfs(sources, target, plan.offset, EPOCH, advance)
+        parts = hashing.finish(size)
+    sif.complete(target, plan, parts)
     apply_umask(target, 0o777)
 
 

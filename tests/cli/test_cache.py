@@ -70,7 +70,7 @@ def make_image(path: Path, key: str) -> Path:
     attributes = {"labels": {KEY_LABEL: key}}
     layout = sif.layout("", {"data": {"attributes": attributes}, "type": "container"})
     path.write_bytes(b"x" * (layout.offset + 5000))
-    sif.complete(path, layout, sif.Partition(layout.offset, 5000))
+    sif.complete(path, layout, sif.hash_root(path, layout).finish(5000))
     return path
 
 

@@ -30,7 +30,7 @@ def made(folder: Path, labels: dict[str, str] = KEY) -> Path:
     with path.open("wb") as file:
         file.seek(layout.offset)
         file.write(payload)
-    sif.complete(path, layout, sif.Partition(layout.offset, len(payload)))
+    sif.complete(path, layout, sif.hash_root(path, layout).finish(len(payload)))
     return path
 
 

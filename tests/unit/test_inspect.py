@@ -125,7 +125,7 @@ def test_an_image_of_an_unknown_compression_is_refused(tmp_path: Path) -> None:
         file.seek(only.offset + 20)
         file.write(b"\x63")
     plan = sif.layout("Bootstrap: x\n", {"data": {}})
-    sif.complete(path, plan, sif.Partition(only.offset, only.size))
+    sif.complete(path, plan, sif.hash_root(path, plan).finish(only.size))
     require_unreadable(path, r"(?s)cannot read.*compression.*squashfs-tools 4\.5")
 
 

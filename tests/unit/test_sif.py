@@ -22,7 +22,7 @@ def image(
     with path.open("wb") as file:
         file.seek(plan.offset)
         file.write(payload)
-    sif.complete(path, plan, sif.Partition(plan.offset, len(payload)))
+    sif.complete(path, plan, sif.hash_root(path, plan).finish(len(payload)))
     return path
 
 

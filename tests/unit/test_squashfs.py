@@ -66,7 +66,7 @@ def write_image(path: Path, *, head: bytes) -> Path:
     """Write an image whose file system begins with ``head``."""
     plan = sif.layout("", {"data": {}})
     path.write_bytes(bytes(plan.offset) + head)
-    sif.complete(path, plan, sif.Partition(plan.offset, len(head)))
+    sif.complete(path, plan, sif.hash_root(path, plan).finish(len(head)))
     return path
 
 

@@ -19,6 +19,8 @@ from lumicontainer.system.files.copying import copy_range
 Reached = Callable[[int], None]
 Range = tuple[int, int]
 """The first byte and the one after the last."""
+_STEP = 64 << 20
+"""The most bytes that are copied between two calls of ``reached``."""
 
 
 class Source(NamedTuple):
@@ -125,9 +127,10 @@ class _Data:
             for begin, end in _joined(ranges):
                 begins.append(begin)
                 moves.append(self.end - self._begin - begin)
-                place = layer.offset + begin
-                copy_range(source.fileno(), place, self._file.fileno(), self.end, end - begin)
-                self._advance(end - begin)
+                for place in range(begin, end, _STEP):
+                    size, at = min(_STEP, end - place), layer.offset + place
+                    copy_range(source.fileno(), at, self._file.fileno(), self.end, size)
+                    self._advance(size)
         return begins, moves
 
     def _moved(self, layer: int, start: int) -> int:
