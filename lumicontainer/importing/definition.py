@@ -27,6 +27,8 @@ from lumicontainer.importing.shell.split import expand_variables, other_program
 from lumicontainer.importing.spython_parsers import section as parsed
 from lumicontainer.system.files.recipe_folder import MAX_FILE_BYTES
 
+_EXPORTED = re.compile(r"^(([A-Za-z_]\w*)=[^;]*);\s*export\s+\2\s*;?$")
+"""Sets a variable and exports it, as shells of old times need it."""
 _ARGUMENT = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 
@@ -181,7 +183,8 @@ class _Reader(ShellReader):
             for assignment in found:
                 self._variables(row, str(assignment))
 
-    def _variables(self, line: FileLine, assignments: str) -> None:
+    def _variables(self, line: FileLine, given: str) -> None:
+        assignments = _EXPORTED.sub(r"\1", given)
         try:
             words = shlex.split(assignments, comments=True)
         except ValueError:

@@ -23,7 +23,7 @@ from lumicontainer.importing.shell.options import knows_option
 from lumicontainer.system.files.recipe_folder import read_bytes
 
 _HASH = re.compile(r"\s--hash[= ]\S+")
-_FILE = re.compile(r"(?i)^[^\s@:=<>!~;]*\.(txt|in|toml|lock|whl|cfg|ya?ml)(\[[^]]*\])?$")
+_FILE = re.compile(r"(?i)^(?!ruamel\.)[^\s@:=<>!~;]*\.(txt|in|toml|lock|whl|cfg|ya?ml)(\[[^]]*])?$")
 """A word that names a file, though some are names of packages by their letters."""
 _REQUIREMENT = ("-r", "--requirement")
 _PROJECT = (

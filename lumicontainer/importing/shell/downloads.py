@@ -1,15 +1,18 @@
 """Read the commands that download something: a layer, or a source to pin, takes its place."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 from lumicontainer.importing.draft import NOT_CARRIED, NOT_NEEDED, FileLine
 from lumicontainer.importing.lists import requirements
 from lumicontainer.importing.shell.losses import Losses
-from lumicontainer.importing.shell.products import ARCHIVE, saved_as, value_of
+from lumicontainer.importing.shell.options import read_options
+from lumicontainer.importing.shell.products import ARCHIVE, products, saved_as, value_of
 from lumicontainer.importing.shell.words import Command
 
+_REPOSITORY = re.compile(r"(?:ssh|git)://[^\s'\"|;)&>]+|[\w.-]+@[\w.-]+:[^\s'\"|;)&>]+")
+"""A repository in a form of git's own."""
 _URL = re.compile(r"(?:https?|ftp)://[^\s'\"|;)&>]+")
 _INSTALLERS = re.compile(
     r"(?i)(mini|mamba|ana)(conda|forge)|micro\.?mamba|get-pip\.py|astral\.sh/uv"
@@ -21,10 +24,11 @@ def read_download(
     line: FileLine, plain: str, command: Command | None, losses: Losses, folder: str
 ) -> bool:
     """Add what becomes of a download, and what is not there without it; False if it is none."""
-    urls = _URL.findall(plain)
+    clone = _CLONE.search(plain.replace("\\\n", " "))
+    urls = _URL.findall(plain) or (_REPOSITORY.findall(clone[1]) if clone else [])
     if not urls:
         return False
-    if clone := _CLONE.search(plain.replace("\\\n", " ")):
+    if clone:
         _read_clone(line, clone[1], urls[0], losses, folder)
     elif not re.search(r"\b(curl|wget|aria2c)\b", plain):
         return False
@@ -35,7 +39,12 @@ def read_download(
     else:
         for number, url in enumerate(dict.fromkeys(urls)):
             saved = "" if number else _saved(plain, command)
-            _read_file(line.part(url) if number else line, url, saved, losses, folder)
+            outcome, layer = _read_file(
+                line.part(url) if number else line, url, saved, losses, folder
+            )
+            # A pipe unpacks it at once.
+            for path in products(plain, None) if "|" in plain else ():
+                losses.lose(path, folder, outcome, layer)
     return True
 
 
@@ -45,13 +54,14 @@ def _read_clone(line: FileLine, rest: str, url: str, losses: Losses, folder: str
     losses.lose(path or PurePosixPath(source["folder"]).name, folder, outcome, layer)
 
 
-def _read_file(line: FileLine, url: str, saved: str, losses: Losses, folder: str) -> None:
+def _read_file(
+    line: FileLine, url: str, saved: str, losses: Losses, folder: str
+) -> tuple[str, str]:
     source = requirements.url_source(url, PurePosixPath(saved).name)
     name = PurePosixPath(url.partition("?")[0]).name
     outcome, layer = _decide(line, source, ARCHIVE.sub("", name))
     losses.lose(saved or name, folder, outcome, layer)
-    if "|" in line.text and ARCHIVE.search(name):
-        losses.lose(ARCHIVE.sub("", name), folder, outcome, layer)
+    return outcome, layer
 
 
 def _decide(line: FileLine, source: Mapping[str, str], name: str) -> tuple[str, str]:
@@ -67,10 +77,11 @@ def _decide(line: FileLine, source: Mapping[str, str], name: str) -> tuple[str, 
 
 def _clone(rest: str, url: str) -> tuple[dict[str, str], str]:
     """Return the source of a clone, and the path that the command names for it."""
-    words: Iterator[str] = (word.strip("'\"") for word in rest.partition(url)[2].split())
-    behind = [word for word in words if word and word[0] not in "-&|;>12"]
-    path = behind[0] if behind and re.fullmatch(r"[\w./-]+", behind[0]) else ""
-    return requirements.git_source(url, PurePosixPath(path).name), path
+    address = re.sub(r"^(?!\w+://)[\w.-]+@([\w.-]+):/?", r"https://\1/", url)
+    words = (word.strip("'\"") for word in re.split(r"[|;&>]", rest)[0].split())
+    operands = read_options("git clone", [*words]).operands
+    path = operands[1] if operands[1:] and re.fullmatch(r"[\w./-]+", operands[1]) else ""
+    return requirements.git_source(address, PurePosixPath(path).name), path
 
 
 def _saved(text: str, command: Command | None) -> str:

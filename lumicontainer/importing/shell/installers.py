@@ -89,6 +89,13 @@ def _pip(line: FileLine, options: Options, places: Places) -> None:
             requirements.add_option(line, option, value)
 
 
+def _pip_sync(line: FileLine, options: Options, places: Places) -> None:
+    """Add what ``uv pip sync`` installs: its operands are files."""
+    for word in options.operands:
+        _read_file(line.part(f"pip install -r {word}"), word, places)
+    _pip(line, options._replace(operands=()), places)
+
+
 def _add_requirement(line: FileLine, word: str, places: Places) -> None:
     path = re.sub(r"\[[^]]*\]$", "", word)
     local = path.startswith((".", "/")) or ("/" in path and "://" not in path)
@@ -147,7 +154,7 @@ _Read = Callable[[FileLine, Options, Places], None]
 _READERS: Mapping[str, Mapping[str, _Read]] = {
     "apt": {"install": _apt},
     "pip": {"install": _pip},
-    "uv pip": {"pip install": _pip},
+    "uv pip": {"pip install": _pip, "pip sync": _pip_sync},
     "uv": {"add": _pip, "sync": _sync},
     "conda": {
         "install": _conda,

@@ -9,6 +9,7 @@ from lumicontainer.importing.shell.words import Command
 ARCHIVE = re.compile(r"\.(tar(\.\w+)?|tgz|tbz2?|txz|zip)$")
 _REDIRECTION = re.compile(r"[^>&0-9-][12]?>{1,2}\s*[\"']?([\w./+@{}$-]+)")
 _FOLDER = re.compile(r"\s(?:-C|--directory)[ =]?[\"']?([\w./+-]+)")
+_TAR = re.compile(r"\btar\b")
 _PREFIX = re.compile(r"(?:--prefix=|-DCMAKE_INSTALL_PREFIX=)[\"']?([\w./+-]+)")
 _SETS = re.compile(r"(?:export\s+|local\s+|declare\s+(?:-\w+\s+)?)?([A-Za-z_]\w*)=")
 
@@ -61,12 +62,13 @@ def _unpacked(words: Sequence[str]) -> Iterator[str]:
 
 
 def _of_archives(text: str) -> Iterator[str]:
+    tars = (part.partition("tar")[2] for part in re.split("[|;&]", text) if _TAR.search(part))
+    folders = [folder for part in tars for folder in _FOLDER.findall(part)[-1:]]
+    yield from folders
     for word in re.findall(r"[\w.+/:~%-]+", text):
         if ARCHIVE.search(word):
-            yield ARCHIVE.sub("", PurePosixPath(word).name)
-    for part in re.split("[|;&]", text):
-        tar = re.search(r"\btar\b", part)
-        yield from _FOLDER.findall(part, tar.end())[-1:] if tar else ()
+            name = ARCHIVE.sub("", PurePosixPath(word).name)
+            yield from (name, *(f"{folder}/{name}" for folder in folders))
 
 
 def value_of(words: Sequence[str], *options: str) -> str:

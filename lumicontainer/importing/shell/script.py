@@ -147,7 +147,7 @@ class ShellReader:
             if lines is not None:
                 return lines
         if lost and not self._is_decided(part, scope):
-            lost.note(line, "runs in")
+            _for_other(part, lost).note(line, "runs in")
         elif not lost and self._is_kept(part, scope):
             self._restore_products(part, scope)
             return [shell.text]
@@ -233,6 +233,7 @@ class ShellReader:
         for each in spellings(command):
             if row := replacement_for("commands", each):
                 lost = self._find_lost(part, scope) if "refuse" in row else None
+                lost = lost and _for_other(part, lost)
                 return self._note_lost(line, lost) or line.decided("commands", each)
         return False
 
@@ -283,6 +284,14 @@ class ShellReader:
             if value and (lost := self.losses.find(value, scope.folder)):
                 return lost
         return self.losses.find_in(part.plain, scope.folder)
+
+
+def _for_other(part: _Part, lost: Lost) -> Lost:
+    """Return what a command lacks: only one that builds what a layer has is not needed, too."""
+    begin = " ".join(part.command.words) if part.command else part.plain
+    if lost.outcome != NOT_NEEDED or lost.why or re.match(table()["builds"], begin):
+        return lost
+    return lost._replace(outcome=NOT_CARRIED, missing=None)
 
 
 def _enters(part: _Part) -> bool:

@@ -28,6 +28,8 @@ _ANSWERS = {"yes", "echo", "printf"}
 _SHELLS = {"sh", "bash", "dash", "su", "runuser"}
 _MODULES = {"pip", "uv", "conda", "mamba"}
 """Programs that ``python -m`` runs."""
+_PLAIN = re.compile(r"pip[\d.]*|python[\d.]*|uvx?|conda|mamba|micromamba|apt-get|apt|poetry|pixi")
+"""Programs that any path may lead to, such as one in the home folder."""
 
 
 class Token(NamedTuple):
@@ -216,7 +218,8 @@ def _named(words: list[str]) -> list[str]:
     """Return the words with the program's plain name: ``pip`` for ``/usr/bin/python3 -m pip``."""
     if not words:
         return words
-    name = PurePosixPath(words[0]).name if words[0].startswith("/") else words[0]
+    last = PurePosixPath(words[0]).name
+    name = last if words[0].startswith("/") or _PLAIN.fullmatch(last) else words[0]
     if re.fullmatch(r"python[\d.]*", name):
         flags = next((n for n, word in enumerate(words[1:], 1) if word[:1] != "-"), len(words))
         if words[flags - 1] == "-m" and words[flags : flags + 1] and words[flags] in _MODULES:
