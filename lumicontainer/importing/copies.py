@@ -5,7 +5,7 @@ import itertools
 import posixpath
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
 
@@ -35,6 +35,17 @@ _TOO_MANY = (
     "bind your code and data instead"
 )
 _ODD_NAME = "its name is not plain text"
+
+_OPTIONS = ("from", "chmod", "chown", "link", "checksum", "keep-git-dir")
+
+
+def why_not_copied(name: str, options: Mapping[str, str], rest: str) -> str:
+    """Return why a copy cannot be carried over; empty if its options and words do not say so."""
+    if not re.fullmatch("[0-7]{1,4}", mode := options.get("chmod", "0")):
+        return f"the mode '{mode}' is not of octal digits"
+    if unknown := [option for option in options if option not in _OPTIONS]:
+        return f"the option '--{unknown[0]}' of {name} has no counterpart"
+    return "it has a variable without a known value" if "$" in rest else ""
 
 
 class Copies:

@@ -25,6 +25,7 @@ from lumicontainer.importing.replacements import replacement_for
 from lumicontainer.importing.shell.script import ShellReader
 from lumicontainer.importing.shell.split import expand_variables, other_program
 from lumicontainer.importing.spython_parsers import section as parsed
+from lumicontainer.importing.starts import start_text
 from lumicontainer.system.files.recipe_folder import MAX_FILE_BYTES
 
 _EXPORTED = re.compile(r"^(([A-Za-z_]\w*)=[^;]*);\s*export\s+\2\s*;?$")
@@ -214,9 +215,14 @@ class _Reader(ShellReader):
         if why := other_program("\n".join(lines)):
             line.refuse(why)
         else:
-            command = next((text for text in lines if self._starts(text)), "")
-            command = command.removeprefix("exec ")
-            line.start(command, self.find_program(command.replace('"', "").split()))
+            starts = [text for text in lines if self._starts(text)]
+            command = start_text(starts[0]) if starts else ""
+            if starts[1:]:
+                line.refuse(
+                    "it is a script of several commands: copy it as a file", f"%{each.name}"
+                )
+            else:
+                line.start(command, self.find_program(command.replace('"', "").split()))
 
     def _starts(self, text: str) -> bool:
         """Return whether a line of a script starts something, rather than prepares it."""

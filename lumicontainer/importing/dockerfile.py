@@ -6,7 +6,7 @@ spython's parser reads single instructions. It knows no line numbers, stages, he
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import PurePosixPath
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from lumicontainer.core.apptainer_syntax import hazard
 from lumicontainer.core.yaml.validators import RESERVED, variable
 from lumicontainer.errors import InputError, Place, Problem
+from lumicontainer.importing.copies import why_not_copied
 from lumicontainer.importing.draft import (
     CARRIED,
     MAX_PATH,
@@ -27,23 +28,32 @@ from lumicontainer.importing.draft import (
     imported_text,
     too_large,
 )
-from lumicontainer.importing.environment import READABLE, UNKNOWN_EXPANSION, add_path, add_variable
+from lumicontainer.importing.environment import (
+    NO_VALUE,
+    READABLE,
+    UNKNOWN_EXPANSION,
+    add_path,
+    add_variable,
+)
 from lumicontainer.importing.instructions import (
     HEREDOC,
     Heredoc,
     Instruction,
+    assignments,
     exec_form,
     instructions,
+    split_from,
 )
-from lumicontainer.importing.lists.requirements import url_source
+from lumicontainer.importing.lists.requirements import added_source
 from lumicontainer.importing.replacements import replacement_for, table
-from lumicontainer.importing.shell.losses import Losses
+from lumicontainer.importing.shell.losses import Losses, Lost
+from lumicontainer.importing.shell.products import ARCHIVE
 from lumicontainer.importing.shell.script import ShellReader
 from lumicontainer.importing.shell.split import OTHER_EXPANSION, expand_variables, other_program
 from lumicontainer.importing.spython_parsers import instruction as parsed
+from lumicontainer.importing.starts import start_text, start_words
 from lumicontainer.system.terminal.masking import has_password, is_secret
 
-_COPY_OPTIONS = ("from", "chmod", "chown", "link", "checksum", "keep-git-dir")
 _COPIED_FROM = re.compile(r"from=([^\s,]+)")
 _MAX_DEPTH = 50
 """Stages that copy from each other, one after the other."""
@@ -71,7 +81,7 @@ def read_dockerfile(draft: Draft, name: str) -> None:
     values: dict[str, str] = {}
     for each in bounded(name, instructions(text)):
         if each.name == "FROM":
-            base, stage = _from(each.text)
+            base, stage = split_from(each.text)
             stages.append(_Stage(stage.lower(), _expanded(base, values, each, name), each, []))
         elif stages:
             stages[-1].body.append(each)
@@ -92,40 +102,13 @@ def _expanded(base: str, values: Mapping[str, str], each: Instruction, file: str
         raise InputError(Problem("cannot read FROM", place, str(error), "shorten it")) from error
 
 
-def _from(text: str) -> tuple[str, str]:
-    bare = re.sub(r"^(--\S+\s+)+", "", text.replace("\\\n", " "))
-    base, *stage = re.split(r"\s+", bare, maxsplit=1)
-    found = re.fullmatch(r"(?i)as\s+(\S+)\s*", "".join(stage))
-    return base, found[1] if found else ""
-
-
-def _assignments(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the variables of ENV or ARG; without a value it is empty."""
-    joined = text.replace("\\\n", " ")
-    if old := re.fullmatch(r"(\w+)\s+([^=\s].*|[^\s]*\s.*)", joined, re.DOTALL):
-        yield old[1], old[2].strip().strip('"')
-        return
-    for word in shlex.split(joined):
-        name, _, value = word.partition("=")
-        yield name, value
-
-
 def _defaults(each: Instruction, file: str) -> dict[str, str]:
     try:
-        return dict(_assignments(each.text))
+        return dict(assignments(each.text))
     except ValueError as error:
         place = str(Place(file, each.line))
         problem = Problem("cannot read ARG", place, str(error), "close the quote, or remove it")
         raise InputError(problem) from error
-
-
-def _why_not(name: str, options: Mapping[str, str], rest: str) -> str:
-    """Return why a copy cannot be carried over; empty if its options and words do not say so."""
-    if not re.fullmatch("[0-7]{1,4}", mode := options.get("chmod", "0")):
-        return f"the mode '{mode}' is not of octal digits"
-    if unknown := [option for option in options if option not in _COPY_OPTIONS]:
-        return f"the option '--{unknown[0]}' of {name} has no counterpart"
-    return "it has a variable without a known value" if "$" in rest else ""
 
 
 class _Reader(ShellReader):
@@ -144,6 +127,8 @@ class _Reader(ShellReader):
         self.stages = stages
         self.named = {stage.name: stage for stage in stages if stage.name}
         self.values: dict[str, str] = {}
+        self.entry: Sequence[str] | None = ()
+        """The words of ENTRYPOINT, which CMD is added to; None if a shell reads them."""
         self.stage_losses: dict[int, Losses] = {}
         """By stage: what it lacks, for those that copy from it."""
 
@@ -203,7 +188,7 @@ class _Reader(ShellReader):
             line.refuse("it names nothing")
 
     def _arg(self, line: FileLine, each: Instruction) -> None:
-        for name, value in _assignments(each.text):
+        for name, value in assignments(each.text):
             known = expand_variables(value, self.values) or self.given.get(name, "")
             known = known or table()["platform_arguments"].get(name, "")
             self.values[name] = known
@@ -221,7 +206,7 @@ class _Reader(ShellReader):
             line.note(CARRIED, f"as the parameter {name}{empty}")
 
     def _env(self, line: FileLine, each: Instruction) -> None:
-        for name, value in _assignments(each.text):
+        for name, value in assignments(each.text):
             if name.endswith("PATH"):
                 add_path(line, name, value, self.values, self.losses)
                 continue
@@ -229,7 +214,9 @@ class _Reader(ShellReader):
             if OTHER_EXPANSION.search(known):
                 line.part(f"{name}={value}").refuse(UNKNOWN_EXPANSION)
                 continue
-            known = re.sub(r"\$(\{\w+\}|\w+)", "", known)
+            if re.search(r"\$(\{\w+\}|[A-Za-z_]\w*)", known):
+                line.part(f"{name}={value}").refuse(NO_VALUE)
+                continue
             self.values[name] = known
             self.draft.parameters.pop(name, None)
             add_variable(line, name, known, self.losses)
@@ -289,7 +276,7 @@ class _Reader(ShellReader):
         while option := _OPTION.match(rest):
             options[option[1]] = option[2] or ""
             rest = rest[option.end() :]
-        if why := _why_not(each.name, options, rest):
+        if why := why_not_copied(each.name, options, rest):
             line.refuse(why)
             self._lose_targets(rest)
             return
@@ -300,7 +287,7 @@ class _Reader(ShellReader):
         if each.heredocs:
             self._copy_heredoc(line, each.heredocs[0], rest, mode)
         else:
-            self._copy_files(line, each.name, rest, mode)
+            self._copy_files(line, each.name, rest, mode, options.get("checksum", ""))
 
     def _lose_targets(self, rest: str) -> None:
         """Note that the files of a copy are not there."""
@@ -350,18 +337,22 @@ class _Reader(ShellReader):
                     reader.read_instruction(instruction)
         return self.stage_losses[id(stage)]
 
-    def _copy_files(self, line: FileLine, name: str, rest: str, mode: int) -> None:
+    def _copy_files(self, line: FileLine, name: str, rest: str, mode: int, checksum: str) -> None:
         *sources, target = exec_form(rest) or shlex.split(rest)
         many = len(sources) > 1
         place = self._target(target if not many or target.endswith("/") else f"{target}/")
         for source in sources:
             part = line.part(f"{name} {source} {target}") if many else line
             if "://" in source:
-                part.refuse_source(url_source(source))
-            elif name == "ADD" and re.search(r"\.(tar|tgz|tar\.\w+)$", source):
+                part.refuse_source(added_source(source, checksum))
+            elif name == "ADD" and ARCHIVE.search(source):
                 part.refuse("unpack it in a RUN line, or name it as a source")
             else:
                 self.copies.add(part, source, place, mode)
+                continue
+            # An archive has any files below the place.
+            self.losses.lose_product(place, "/", Lost(""))
+            self.losses.lose(PurePosixPath(source).name, place)
 
     def _copy_heredoc(self, line: FileLine, only: Heredoc, rest: str, mode: int) -> None:
         *_, target = words = rest.split()
@@ -382,12 +373,18 @@ class _Reader(ShellReader):
         return f"/{'/'.join(parts)}{end}" if parts else "/"
 
     def _start(self, line: FileLine, each: Instruction) -> None:
-        text = each.text.replace("\\\n", " ")
-        recipe = parsed(each.name, text)
-        found: Any = recipe.entrypoint if recipe.cmd is None else recipe.cmd
-        words = [*map(str, found)] if isinstance(found, list) else text.split()
-        command = shlex.join(words) if isinstance(found, list) else text
-        line.start(command, self.find_program(words))
+        words = exec_form(each.text) or ([] if each.text[:1] == "[" else ["sh", "-c", each.text])
+        shell = words[2] if words[:2] == ["sh", "-c"] else ""
+        if each.name == "CMD" and self.entry is None:
+            line.note(NOT_NEEDED, "the shell of ENTRYPOINT leaves it out")
+            return
+        if each.name == "CMD" and self.entry:
+            words, shell = [*self.entry, *words], ""
+        elif each.name == "ENTRYPOINT":
+            self.entry = None if shell else words
+        left = start_words(words)
+        command = start_text(shell) if shell else shlex.join(left)
+        line.start(command, self.find_program(shlex.split(shell) if shell else left))
 
     _READERS: Mapping[str, Any] = {
         "ARG": _arg,

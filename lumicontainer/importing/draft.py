@@ -94,6 +94,8 @@ class Draft:
     python: dict[str, None] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
     path: list[str] = field(default_factory=list)
+    prepend: dict[str, list[str]] = field(default_factory=dict)
+    """Folders before those that a variable of the image has."""
     parameters: dict[str, str] = field(default_factory=dict)
     files: dict[str, LayerFile] = field(default_factory=dict)
     script: list[str] = field(default_factory=list)
@@ -105,7 +107,7 @@ class Draft:
 
     def is_layer(self) -> bool:
         """Return whether anything was found for a layer of its own."""
-        return any((self.apt, self.python, self.environment, self.path, self.script))
+        return any((self.apt, self.python, self.environment, self.path, self.prepend, self.script))
 
     def has_file(self, name: str) -> bool:
         """Return whether the imported folder has a file; a name may be too long for one."""
@@ -181,6 +183,9 @@ class FileLine(NamedTuple):
         if "layers" in row:
             self.draft.layers.update(row["layers"])
             self.note(REPLACED, base, next(iter(row["layers"]), ""))
+            if lacks := row.get("lacks"):
+                why = "name those that you use under packages.python, or as layers"
+                self.part(lacks).refuse(why, f"{lacks} of {image}")
         else:
             why = row.get("refuse", "unknown base image; add what you need of it to the layer")
             self.refuse(f"{why}; {base}", row.get("missing", f"what the base image {image} has"))

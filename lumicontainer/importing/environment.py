@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 from lumicontainer.core.yaml.readers import text
 from lumicontainer.core.yaml.validators import EXPANSION, absolute, constant
-from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, FileLine, fault
+from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, Draft, FileLine, fault
 from lumicontainer.importing.replacements import table
 from lumicontainer.importing.shell.losses import Losses, Lost
 from lumicontainer.importing.shell.split import OTHER_EXPANSION, expand_variables
@@ -14,6 +14,7 @@ from lumicontainer.system.terminal.masking import has_password, is_secret
 
 READABLE = "it holds a password or token, which all who read the image would have"
 UNKNOWN_EXPANSION = "it has an expansion whose value is not known"
+NO_VALUE = "it has a variable without a known value"
 _SYSTEM = {f"{top}{name}" for top in ("", "/usr", "/usr/local") for name in ("/bin", "/sbin")}
 
 
@@ -55,11 +56,14 @@ def add_path(
     plain = re.escape(name)
     own = rf"\$\{{{plain}:?\+(:?\$(?:{plain}|\{{{plain}\}}):?)\}}"
     listed = re.sub(own, r"\1", given)
-    value = expand_variables(listed, {**draft.environment, **values})
+    known = {**draft.environment, **values}
+    value = expand_variables(listed, known)
     line = line.part(f"{name}={value}")
-    folders = [each for each in value.split(":") if each and "$" not in each]
+    former = re.compile(rf"\$(?:{plain}\b|\{{{plain}\b.*)")
+    extends = name not in known and bool(former.search(listed))
+    folders = [each for each in value.split(":") if each and not former.fullmatch(each)]
     absent = table()["folders"]
-    there = [each for each in folders if not any(fnmatchcase(each, known) for known in absent)]
+    there = [each for each in folders if not any(fnmatchcase(each, other) for other in absent)]
     lost = {each: losses.find(each, "/") for each in there}
     there = [each for each in there if not lost[each]]
     if line.decided("environment", name):
@@ -68,14 +72,22 @@ def add_path(
         line.refuse(UNKNOWN_EXPANSION)
     elif has_password(value):
         line.refuse(READABLE)
-    elif folders and not there:
+    elif any("$" in each for each in folders):
+        line.refuse(NO_VALUE)
+    elif not there and (folders or extends):
         _note_absent(line, [each for each in lost.values() if each])
-    elif name != "PATH":
+    elif name != "PATH" and not extends:
+        draft.prepend.pop(name, None)
         add_variable(line, name, ":".join(there))
     elif wrong := [each for each in there if fault(absolute, each)]:
         line.refuse(f"{wrong[0]} is not a folder of plain characters")
     else:
-        known = _SYSTEM.union(draft.path)
-        new = [each for each in there if each not in known]
-        draft.path = [*new, *draft.path]
-        line.note(CARRIED, "under 'path'")
+        _put_before(draft, name, there)
+        line.note(CARRIED, "under 'path'" if name == "PATH" else "under 'prepend'")
+
+
+def _put_before(draft: Draft, name: str, folders: Sequence[str]) -> None:
+    """Add folders to ``path`` or ``prepend``, before those of earlier lines."""
+    former = draft.path if name == "PATH" else draft.prepend.setdefault(name, [])
+    known = {*former, *(_SYSTEM if name == "PATH" else ())}
+    former[:0] = [each for each in folders if each not in known]

@@ -4,6 +4,7 @@ import bisect
 import contextlib
 import json
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -93,6 +94,25 @@ def _heredocs(text: str, at: int, places: _Places) -> Iterator[Heredoc]:
             if end is not None:
                 yield begun._replace(lines=tuple(places.lines[at:end]))
                 at = end + 1
+
+
+def split_from(text: str) -> tuple[str, str]:
+    """Return the image of FROM, and the name of its stage."""
+    bare = re.sub(r"^(--\S+\s+)+", "", text.replace("\\\n", " "))
+    base, *stage = re.split(r"\s+", bare, maxsplit=1)
+    found = re.fullmatch(r"(?i)as\s+(\S+)\s*", "".join(stage))
+    return base, found[1] if found else ""
+
+
+def assignments(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the variables of ENV or ARG; without a value it is empty."""
+    joined = text.replace("\\\n", " ")
+    if old := re.fullmatch(r"(\w+)\s+([^=\s].*|[^\s]*\s.*)", joined, re.DOTALL):
+        yield old[1], old[2].strip().strip('"')
+        return
+    for word in shlex.split(joined):
+        name, _, value = word.partition("=")
+        yield name, value
 
 
 def exec_form(text: str) -> list[str]:

@@ -124,6 +124,7 @@ def _layer(draft: Draft, summary: str) -> str:
             "packages": {kind: names for kind, names in packages.items() if names},
             "environment": draft.environment,
             "path": draft.path,
+            "prepend": draft.prepend,
         }
     )
     sources = "".join(f"#   - {_flow(each)}\n" for each in draft.to_pin)

@@ -1,6 +1,9 @@
 """Read environments of conda, which are also cotainr's files."""
 
 import re
+from pathlib import PurePosixPath
+
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from lumicontainer.core.model.requirements import requirement
 from lumicontainer.core.yaml import nodes
@@ -20,6 +23,8 @@ from lumicontainer.packages.conda import (
 from lumicontainer.system.files.recipe_folder import display
 
 _LIST = "dependencies"
+_OF_PIP = re.compile(r"#\s*pip\s+(\S+)\s+@\s+(\S+)")
+"""A package of pip in a list of conda-lock, which is a comment to conda."""
 
 
 def read_environment(draft: Draft, name: str) -> None:
@@ -92,6 +97,19 @@ def read_specs(draft: Draft, name: str) -> None:
             line.note(NOT_NEEDED, "packages come from apt and pip")
         else:
             add_package(line)
+    for number, text in enumerate(imported_text(draft, name).split("\n"), 1):
+        if found := _OF_PIP.match(text):
+            _add_wheel(FileLine(draft, name, number, f"{found[1]} @ {found[2]}"), *found.groups())
+
+
+def _add_wheel(line: FileLine, package: str, url: str) -> None:
+    """Add a package by the version that the name of its wheel has."""
+    try:
+        _, version, *_ = parse_wheel_filename(PurePosixPath(url.partition("#")[0]).name)
+    except InvalidWheelFilename:
+        add_requirement(line, line.text)
+    else:
+        _add_python(line, f"{package}=={version}")
 
 
 def add_package(line: FileLine) -> None:

@@ -208,3 +208,11 @@ def url_source(url: str, file: str = "") -> dict[str, str]:
     # A password has no place in a layer, and the URL may be one that cannot be parsed.
     address = re.sub(r"(?<=://)[^/?#]*@", "", address)
     return {"url": address, "file": name, "sha256": sha256}
+
+
+def added_source(url: str, checksum: str) -> dict[str, str]:
+    """Return a source to fill in for the URL of ADD, which may be that of a repository."""
+    address, _, revision = url.partition("#")
+    if address.endswith(".git"):
+        return git_source(f"{address}@{revision.partition(':')[0]}" if revision else address)
+    return url_source(url if not checksum else f"{address}#{checksum.replace(':', '=')}")

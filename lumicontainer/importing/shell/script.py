@@ -39,9 +39,13 @@ _RESERVED = (
     *("select", "function", "time", "coproc", "in"),
 )
 _ENTERS = ("cd", "pushd")
+_ENGINE = (
+    r">>?\s*[\"']?(?:\$\{?(?:SINGULARITY|APPTAINER)_ENVIRONMENT\}?"
+    r"|/environment|/\.singularity\.d/env/[\w.-]+)[\"']?(?=\s|$)"
+)
+"""Writes to the file by which Apptainer sets variables."""
 _SETTING = re.compile(
-    r"echo\s+(['\"]?)(?:export\s+)?([A-Za-z_]\w*)=([^'\"$`]*)\1\s*>>\s*"
-    r"[\"']?\$\{?(?:SINGULARITY|APPTAINER)_ENVIRONMENT\}?[\"']?"
+    r"echo\s+(['\"]?)(?:export\s+)?([A-Za-z_]\w*)=(['\"]?)([^'\"$`]*)\3\1\s*" + _ENGINE
 )
 """Adds a variable of the image in ``%post``."""
 
@@ -88,7 +92,7 @@ class ShellReader:
         refused = {
             re.split(r"[^\w.-]", each.missing)[0] for each in self.draft.lines if each.missing
         }
-        for word in words[:3]:
+        for word in (*words[:3], *(word for word in words[3:] if word.startswith("/"))):
             lost = (
                 self.losses.find(word, self.folder or "/")
                 if word[:1] not in ("", "-", "$")
@@ -214,7 +218,7 @@ class ShellReader:
     def _is_kept(self, part: _Part, scope: _Scope) -> bool:
         """Add what becomes of a command; return whether it is a line of the script."""
         if setting := _SETTING.fullmatch(part.line.text.strip()):
-            add_variable(part.line, setting[2], setting[3], self.losses)
+            add_variable(part.line, setting[2], setting[4], self.losses)
             return False
         if part.command is None:
             return self._is_text_kept(part, scope)
@@ -262,7 +266,9 @@ class ShellReader:
         line, text = part.line, part.line.text
         if read_download(line, part.plain, part.command, self.losses, scope.folder):
             return False
-        if re.search(r"/etc/apt/|sources\.list", text):
+        if re.search(_ENGINE, text):
+            why = "Apptainer makes this file after the build; name its variables in the layer"
+        elif re.search(r"/etc/apt/|sources\.list", text):
             why = "name a script that does it under apt_repositories of the layer"
         elif re.search(table()["downloads"], text):
             why = why or (_UNREAD if _INSTALLS.search(text) else _UNPINNED)

@@ -109,3 +109,103 @@ def test_the_packages_of_a_notebook_image_are_missing(imported: Import) -> None:
     draft = imported("Dockerfile", "FROM quay.io/jupyter/pytorch-notebook:latest\n")
     image = "what the base image quay.io/jupyter/pytorch-notebook:latest has"
     assert missing(draft) == [image]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "/opt/a:$LD_LIBRARY_PATH",
+        "${LD_LIBRARY_PATH}:/opt/a",
+        "/opt/a${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",
+        "/opt/a:${LD_LIBRARY_PATH:-}",
+    ],
+)
+@pytest.mark.parametrize("form", ["Dockerfile", "a.def"])
+def test_folders_are_put_before_those_that_a_variable_has(
+    imported: Import, form: str, value: str
+) -> None:
+    heads = {"Dockerfile": "FROM debian\nENV ", "a.def": "Bootstrap: docker\nFrom: debian\n"}
+    export = "" if form == "Dockerfile" else "%environment\nexport "
+    draft = imported(form, f"{heads[form]}{export}LD_LIBRARY_PATH={value}\n")
+    assert (draft.prepend, draft.environment) == ({"LD_LIBRARY_PATH": ["/opt/a"]}, {})
+    assert missing(draft) == []
+
+
+def test_folders_of_later_lines_come_first(dockerfile: Import) -> None:
+    draft = dockerfile("ENV A_PATH=/a:$A_PATH\nENV A_PATH=/b:$A_PATH")
+    assert draft.prepend == {"A_PATH": ["/b", "/a"]}
+
+
+@pytest.mark.parametrize("text", ["A=$PATH", "A=$CONDA_PREFIX/x", "A_PATH=$NONE/lib:$A_PATH"])
+def test_a_variable_of_the_base_image_has_no_known_value(dockerfile: Import, text: str) -> None:
+    draft = dockerfile(f"ENV {text}")
+    assert (draft.environment, draft.prepend, missing(draft)) == ({}, {}, [text])
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ('ENTRYPOINT ["conda", "run", "-n", "prod", "python", "x.py"]', "python x.py"),
+        ('ENTRYPOINT ["/usr/bin/tini", "-g", "--", "python"]', "python"),
+        ('ENTRYPOINT ["/opt/nvidia/nvidia_entrypoint.sh"]\nCMD ["python", "x.py"]', "python x.py"),
+        ('ENTRYPOINT ["python"]\nCMD ["x.py"]', "python x.py"),
+        ("CMD exec python x.py", "python x.py"),
+        ("CMD cd /app && python x.py", "bash -c 'cd /app && python x.py'"),
+        ("CMD exec python x.py --port $PORT", "bash -c 'exec python x.py --port $PORT'"),
+        ('CMD ["uv", "run", "x.py"]', "python x.py"),
+    ],
+)
+def test_a_start_can_be_pasted(dockerfile: Import, text: str, command: str) -> None:
+    assert dockerfile(text).lines[-1].note == f"lumicontainer run mine.sif -- {command}"
+
+
+def test_a_runscript_of_several_commands_is_no_start(imported: Import) -> None:
+    text = 'Bootstrap: docker\nFrom: debian\n%runscript\n  cd /opt/a\n  exec python x.py "$@"\n'
+    draft = imported("a.def", text)
+    assert missing(draft) == ["%runscript"]
+
+
+@pytest.mark.parametrize(
+    ("added", "used"),
+    [
+        ("ADD https://a.example/b.git#v1 /opt/b", "/opt/b/run.sh"),
+        ("ADD https://a.example/c.tar.gz /opt/c/", "ls /opt/c"),
+        ("ADD model.tar.gz /opt/d/", "test -e /opt/d/x"),
+    ],
+)
+def test_what_is_not_added_is_not_used(dockerfile: Import, added: str, used: str) -> None:
+    draft = dockerfile(f"{added}\nRUN {used}")
+    assert {*outcomes(draft).values()} == {"not carried"}
+
+
+def test_a_checksum_of_a_download_pins_it(dockerfile: Import) -> None:
+    draft = dockerfile(f"ADD --checksum=sha256:{'a' * 64} https://a.example/c.bin /opt/c.bin")
+    assert draft.to_pin == [{"url": "https://a.example/c.bin", "file": "c.bin", "sha256": "a" * 64}]
+
+
+@pytest.mark.parametrize(
+    "image", ["nvcr.io/nvidia/pytorch:24.06-py3", "huggingface/transformers-pytorch-gpu"]
+)
+def test_a_base_with_many_packages_is_not_replaced_by_one(imported: Import, image: str) -> None:
+    draft = imported("Dockerfile", f"FROM {image}\n")
+    assert "pytorch" in draft.layers
+    assert [each.partition(", such")[0] for each in missing(draft)] == ["other packages"]
+
+
+@pytest.mark.parametrize(
+    "file", ["$SINGULARITY_ENVIRONMENT", "/environment", '"/.singularity.d/env/91-own.sh"']
+)
+def test_a_variable_for_the_engine_is_one_of_the_layer(imported: Import, file: str) -> None:
+    head = "Bootstrap: docker\nFrom: debian\n%post\n"
+    draft = imported("a.def", f"{head}  echo 'export A=\"b\"' >> {file}\n")
+    assert (draft.environment, draft.script) == ({"A": "b"}, [])
+    draft = imported("a.def", f"{head}  cat << END >> {file}\nexport A=b\nEND\n")
+    assert (draft.environment, draft.script) == ({}, [])
+    assert len(missing(draft)) == 1
+
+
+def test_packages_of_pip_in_a_list_of_conda_lock_are_carried(imported: Import) -> None:
+    wheel = "https://a.example/hydra_core-1.3.2-py3-none-any.whl#sha256=aa"
+    package = "https://a.example/conda-forge/noarch/polars-1.9.0-py311_0.conda#bb"
+    draft = imported("list.txt", f"@EXPLICIT\n{package}\n# pip hydra-core @ {wheel}\n")
+    assert list(draft.python) == ["polars==1.9.0", "hydra-core==1.3.2"]
