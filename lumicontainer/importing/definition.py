@@ -24,8 +24,8 @@ from lumicontainer.importing.environment import add_path, add_variable
 from lumicontainer.importing.replacements import replacement_for
 from lumicontainer.importing.shell.script import ShellReader
 from lumicontainer.importing.shell.split import expand_variables, other_program
+from lumicontainer.importing.shell.starts import start_text
 from lumicontainer.importing.spython_parsers import section as parsed
-from lumicontainer.importing.starts import start_text
 from lumicontainer.system.files.recipe_folder import MAX_FILE_BYTES
 
 _EXPORTED = re.compile(r"^(([A-Za-z_]\w*)=[^;]*);\s*export\s+\2\s*;?$")

@@ -50,8 +50,8 @@ from lumicontainer.importing.shell.losses import Losses, Lost
 from lumicontainer.importing.shell.products import ARCHIVE
 from lumicontainer.importing.shell.script import ShellReader
 from lumicontainer.importing.shell.split import OTHER_EXPANSION, expand_variables, other_program
+from lumicontainer.importing.shell.starts import start_text, start_words
 from lumicontainer.importing.spython_parsers import instruction as parsed
-from lumicontainer.importing.starts import start_text, start_words
 from lumicontainer.system.terminal.masking import has_password, is_secret
 
 _COPIED_FROM = re.compile(r"from=([^\s,]+)")
