@@ -126,7 +126,7 @@ NOWHERE = "ERROR: No matching distribution found for six==1.0\n"
 @pytest.mark.parametrize(
     ("status", "said", "code"),
     [
-        (1, PIP, StepError.code),
+        (1, PIP, DownloadError.code),
         (1, f"{PIP}{NOWHERE}", DownloadError.code),
         (6, PIP, DownloadError.code),
     ],
@@ -143,6 +143,12 @@ def test_the_last_error_of_a_layer_s_script_wins_over_a_complaint_before_it(
     assert own.hint == "make https://wheels.example reachable"
     assert failed.what == f"the step 'greet' failed (exit code {status})"
     assert "lumicontainer debug hello" in failed.hint
+
+
+def test_an_error_of_a_script_with_another_hint_is_no_failed_download(step_of_six: Any) -> None:
+    own = OWN.replace("make https://wheels.example reachable", "make room for the wheels")
+    step_of_six.builder.place.log("greet").write_text(f"{PIP}{own}")
+    assert step_failure(step_of_six, 1).code == StepError.code
 
 
 def test_an_error_of_a_compiler_has_no_hint_and_hides_no_missing_package(step_of_six: Any) -> None:

@@ -32,13 +32,15 @@ from lumicontainer.system.terminal import masking
 
 _NOT_DOWNLOADED = re.compile(
     r"(?m)^error: the base is made of other packages than its lock says"
+    r"|^ *hint: make https?://\S+ reachable"
     r"|^FATAL: .* conveyor failed to get:"
     r"|^E: (?:Unable to (?:locate package|fetch)|Failed to fetch) "
     r"|^E: Version '[^'\n]*' for '[^'\n]*' was not found"
     r"|^ERROR: (?:No matching distribution found|THESE PACKAGES DO NOT MATCH THE HASHES)"
 )
-"""Messages in the last lines of a step that report a failed download: of the base's own check, the
-engine (its conveyor downloads a base), apt and pip. Their exit codes do not say so."""
+"""Messages in the last lines of a step that report a failed download: of the base's own check, a
+layer's script, the engine (its conveyor downloads a base), apt and pip. Their exit codes do not say
+so."""
 _VERSION_GONE = re.compile(r"(?m)^E: Version '[^'\n]*' for '[^'\n]*' was not found")
 _NEW_LOCK = "write a new lock, or name a mirror of the lock's time: LUMICONTAINER_MIRROR=URL"
 _NO_SPACE = (*FULL, *TOO_LARGE)
