@@ -119,6 +119,7 @@ CASES = {
     "image-chooses-gpus": (six(variable("HIP_VISIBLE_DEVICES")), six()),
     "image-has-a-rank": (six(variable("RANK")), six(variable("RANKS"))),
     "image-names-an-interface": (six(variable("NCCL_SOCKET_IFNAME")), six()),
+    "image-names-a-proxy": (six(variable("https_proxy")), six(variable("no_proxy"))),
     "image-overrides-the-architecture": (six(variable("HSA_OVERRIDE_GFX_VERSION")), six()),
 }
 """Facts of an image for which a rule holds, and of one for which it does not."""

@@ -332,6 +332,8 @@ def findings_of(resolved: Resolve, environment: str) -> dict[str, str]:
         ("WORLD_SIZE", "image-has-a-rank"),
         ("SLURM_PROCID", "image-has-a-rank"),
         ("GLOO_SOCKET_IFNAME", "image-names-an-interface"),
+        ("FI_CXI_DEVICE_NAME", "image-names-an-interface"),
+        ("HTTPS_PROXY", "image-names-a-proxy"),
         ("HSA_OVERRIDE_GFX_VERSION", "image-overrides-the-architecture"),
     ],
 )
