@@ -65,6 +65,7 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
 """The options that several verbs have, as ``add_argument`` takes them."""
 RECIPE = ("recipe", "--platform", "--profile", "--set", "--recipes")
 IMAGE = ("image", "--platform", "--recipes")
+_SLURM_NAME = re.compile(r"|(?a:[\w.,@+][\w.,@+-]*)")
 
 
 def add_options(parser: argparse.ArgumentParser, *names: str) -> None:
@@ -78,6 +79,13 @@ def number(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and 0 < len(text) < 10 and int(text)):
         raise argparse.ArgumentTypeError(f"expected a whole number from 1 on, got {text!r}")
     return int(text)
+
+
+def slurm_name(text: str) -> str:
+    """Read the name of a partition or an account; an empty one leaves the choice to Slurm."""
+    if not _SLURM_NAME.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"expected a name of Slurm, got {text!r}")
+    return text
 
 
 def time_limit(text: str) -> str:

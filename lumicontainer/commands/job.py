@@ -15,8 +15,6 @@ from lumicontainer.jobs.follow import Asked
 from lumicontainer.system.terminal.output import write_document
 from lumicontainer.verify import job
 
-_NAME = re.compile(r"[\w.,@+-]+")
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
@@ -26,8 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     summary = "the ranks of a node; default: one for each GPU of the platform, two without GPUs"
     add("--ntasks-per-node", metavar="N", type=context.number, help=summary)
     add("--time", metavar="TIME", type=context.time_limit, help="the time limit, such as 2h")
-    add("--partition", metavar="NAME", type=_name, help="the partition of the nodes")
-    add("--account", metavar="NAME", type=_name, help="the project that pays")
+    add("--partition", metavar="NAME", type=context.slurm_name, help="the partition of the nodes")
+    add("--account", metavar="NAME", type=context.slurm_name, help="the project that pays")
     add("command", metavar="-- COMMAND", nargs=argparse.REMAINDER)
 
 
@@ -61,9 +59,3 @@ def _options(arguments: argparse.Namespace, platform: Platform) -> list[str]:
     if platform.gpus:
         options += [f"--gpus-per-node={len(platform.gpus)}", "--exclusive", "--mem=0"]
     return options
-
-
-def _name(text: str) -> str:
-    if not _NAME.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"expected a name of Slurm, got {text!r}")
-    return text

@@ -33,8 +33,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_choice(parser)
     context.add_options(parser, *context.IMAGE)
     add("--nodes", metavar="N", type=context.number, help="run a Slurm job on N nodes")
-    add("--partition", metavar="NAME", help="run a Slurm job in this partition")
-    add("--account", metavar="NAME", default="", help="the project that pays for the job")
+    add(
+        "--partition",
+        metavar="NAME",
+        type=context.slurm_name,
+        help="run a Slurm job in this partition",
+    )
+    add(
+        "--account",
+        metavar="NAME",
+        type=context.slurm_name,
+        default="",
+        help="the project that pays for the job",
+    )
     summary = "check that this recipe, a name or a file, now makes the same image"
     add("--recipe", metavar="RECIPE", default="", help=summary)
     summary = "the root folder of another host: check that the image can load its libraries"

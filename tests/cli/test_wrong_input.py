@@ -55,6 +55,20 @@ LAYER = HELLO["layers/greet/layer.yaml"]
         (["module", "x.sif", "--prefix", "y", "--env", "A-B=1"], "invalid variable 'A-B=1'"),
         (["job", "--partition", "a\n#SBATCH x", "x.sif"], "--partition: expected a name of Slurm"),
         (["job", "--account", "a\n#SBATCH x", "x.sif"], "--account: expected a name of Slurm"),
+        *(
+            ([*words, option, value, "x"], f"{option}: expected a name of Slurm")
+            for words, option in (
+                (["job"], "--account"),
+                (["job"], "--partition"),
+                (["verify"], "--account"),
+                (["verify"], "--partition"),
+                (["build"], "--on"),
+                (["build", "--on", "small"], "--account"),
+            )
+            for value in ("$(id) 'b", "é")
+        ),
+        (["job", "--account=-x", "x.sif"], "--account: expected a name of Slurm"),
+        (["build", "--on=-x", "x"], "--on: expected a name of Slurm"),
         (["cache", "list", "--jsom"], "did you mean '--json'?"),
         (["show", "pytorch", "--kind", "thing"], "lumicontainer show --help"),
         (["verify", "x.sif", "--account", "project_465000001"], "add --nodes or --partition"),
