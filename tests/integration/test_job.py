@@ -1,9 +1,11 @@
 """``lumicontainer job`` writes batch scripts that run as they are."""
 
+import os
+import signal
 from pathlib import Path
 
 from .conftest import lumicontainer, run
-from .processes import Env
+from .processes import SECONDS, Env, started, wait_for
 
 TRAIN = """\
 import os, tabulate
@@ -24,7 +26,8 @@ set -euo pipefail
 export SINGULARITY_BIND=/var/spool/slurmd,/boot,/pfs,/scratch,/projappl,/project,/flash,/appl
 # srun reads it: MPI in the image starts through PMI2.
 export SLURM_MPI_TYPE=pmi2
-srun singularity exec {image} lumi-entry train.py --name 'it'"'"'s $HOME'
+# A rank that fails or is killed ends the others, which would wait for it.
+srun --kill-on-bad-exit=1 singularity exec {image} lumi-entry train.py --name 'it'"'"'s $HOME'
 """
 
 
@@ -50,3 +53,31 @@ def test_a_job_for_lumi_asks_for_whole_nodes_and_names_their_binds(image: Path) 
     command = ("lumi-entry", "train.py", "--name", "it's $HOME")
     done = lumicontainer("job", *options, image, "--", *command)
     assert done.stdout == FOR_LUMI.format(image=image)
+
+
+RANK = r"""
+import os, signal
+signal.signal(signal.SIGALRM, lambda *_: os.write(1, b"outlived it\n") and os._exit(0))
+signal.alarm(60)
+os.write(1, b"rank of %d %s\n" % (os.getppid(), os.environb[b"SLURM_NODEID"]))
+signal.pause()
+"""
+
+
+def test_kill_9_of_a_launcher_ends_the_ranks_of_all_nodes(
+    image: Path, cluster: Env, tmp_path: Path
+) -> None:
+    (tmp_path / "rank.py").write_text(RANK)
+    asked = ("--nodes", "2", "--ntasks-per-node", "1", "--time", "5m")
+    entry = ("lumi-entry", "--launcher", "torchrun", "--nproc", "2", "rank.py")
+    text = lumicontainer("job", *asked, image, "--", *entry, cwd=tmp_path, code=0).stdout
+    (tmp_path / "job.sh").write_text(text)
+    log = tmp_path / "job.log"
+    command = ("sbatch", "--wait", f"--output={log}", "job.sh")
+    with started(command, cwd=tmp_path, env=cluster) as job:
+        wait_for(lambda: log.exists() and log.read_text().count("rank of ") == 4)
+        lines = (line.split() for line in log.read_text().splitlines() if "rank of" in line)
+        last = {int(words[-2]) for words in lines if words[-1] == "1"}
+        os.kill(last.pop(), signal.SIGKILL)
+        assert job.wait(SECONDS) != 0
+    assert "outlived it" not in log.read_text()
