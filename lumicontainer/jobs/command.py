@@ -7,23 +7,18 @@ second one, which has the command and its environment. That one is in a private 
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from lumicontainer.core.render.jinja import fill
 from lumicontainer.errors import JobError, Problem
-from lumicontainer.jobs import follow, slurm
+from lumicontainer.jobs import follow, slurm, variables
 from lumicontainer.jobs.follow import Asked, Listener
+from lumicontainer.jobs.variables import write_private
 
 RESULT = "result"
-_OF_THE_HOST = re.compile(
-    r"SLURM_.*|BASH_FUNC_.*|TMPDIR|XDG_RUNTIME_DIR|DBUS_SESSION_BUS_ADDRESS|HOSTNAME"
-    r"|PWD|OLDPWD|SHLVL|_"
-)
-"""Variables that name what only this host, or the job around this process, has."""
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SIGNALLED = 128
 """Exit codes from here on are those of programs that a signal ended."""
 _CONTINUES = "repeat the command: it continues with the layers that are in the cache"
@@ -72,10 +67,8 @@ def run(job: CommandJob, listener: Listener) -> int:
     Raises ``JobError`` if Slurm refuses, cannot start or ends the job.
     """
     path = job.folder / follow.COMMAND
-    path.touch(mode=0o600)
-    # A variable may hold any bytes.
-    path.write_bytes(os.fsencode(_script(job)))
-    asked = replace(job.asked, more=(*job.asked.more, "--export=NIL", "--no-requeue"))
+    write_private(path, _script(job))
+    asked = replace(job.asked, more=(*job.asked.more, *variables.OPTIONS))
     text = fill("job.sh.j2", script=str(path), options=job.resources.options())
     try:
         end = follow.run(job.folder, text, asked, listener, name=job.name)
@@ -105,19 +98,10 @@ def _script(job: CommandJob) -> str:
     seen = [*job.marks, Path(sys.executable)]
     return fill(
         "command.sh.j2",
-        environment=_environment(os.environ),
+        variables=variables.exported(os.environ),
         folder=str(job.folder),
         current=str(Path.cwd()),
         seen=[str(each) for each in seen],
         marks=[str(each) for each in job.marks],
         command=job.command,
     )
-
-
-def _environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that the job gets."""
-    return {
-        name: value
-        for name, value in environment.items()
-        if _NAME.fullmatch(name) and not _OF_THE_HOST.fullmatch(name)
-    }

@@ -12,7 +12,7 @@ from lumicontainer.core.render.jinja import fill
 from lumicontainer.engines import Engine
 from lumicontainer.errors import Problem
 from lumicontainer.inside.node.cpulist import parse_cpus
-from lumicontainer.jobs import follow, slurm
+from lumicontainer.jobs import follow, slurm, variables
 from lumicontainer.jobs.follow import Asked, Listener
 from lumicontainer.system import process
 from lumicontainer.verify.local import names, verify_command
@@ -112,6 +112,7 @@ def script(job: Job, folder: Path) -> str:
         command=verify_command((), job.required),
         binds=binds_command(job.image, job.platform, job.recipes) if job.binds else [],
         folder=str(folder),
+        variables=variables.FILE,
         nodes=job.nodes,
         tasks=tasks(job.platform),
         cpus=cpus(job.platform),
@@ -125,16 +126,19 @@ def run(job: Job, listener: Listener) -> Collected:
     if not job.steps:
         return Collected(())
     slurm.require("leave out --nodes and --partition to verify on this host")
-    asked = Asked(job.partition, job.account)
+    asked = Asked(job.partition, job.account, more=variables.OPTIONS)
     # In the current folder, because /tmp is local to each node.
     folder = Path(tempfile.mkdtemp(prefix="lumi-verify-", dir=Path.cwd()))
     folder.chmod(0o755)
     try:
+        variables.write_variables(folder)
         end = follow.run(folder, script(job, folder), asked, listener)
         collected = _collect(job, folder, end.how)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+    finally:
+        (folder / variables.FILE).unlink(missing_ok=True)
     if collected.problem is None:
         shutil.rmtree(folder, ignore_errors=True)
     return collected

@@ -5,12 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.jobs import command, slurm
+from lumicontainer.jobs import command, follow, slurm
 from lumicontainer.jobs.command import CommandJob, Resources
 from lumicontainer.jobs.follow import Asked, Listener
+from lumicontainer.verify import job as verify
+
+from .test_verify_results import check, job_of
 
 # As with --export=NIL, a job has no variable of ours.
 SBATCH = r"""#!/bin/bash
+printf '%s\n' "$@" >"${0%/*}/words"
 for word; do
     case $word in
     --test-only) exit ;;
@@ -23,13 +27,15 @@ echo 7
 
 
 @pytest.fixture
-def one_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run batch scripts at once, on this host."""
+def one_node(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Run batch scripts at once, on this host; return the folder of Slurm's programs."""
+    folder = tmp_path_factory.mktemp("slurm")
     programs = {"sbatch": SBATCH, "squeue": "#!/bin/sh\necho RUNNING None\n"}
     for name, text in programs.items():
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return folder
 
 
 @pytest.mark.usefixtures("one_node")
@@ -61,3 +67,23 @@ def test_a_node_that_does_not_answer_is_named(
     job.folder.mkdir()
     assert command.run(job, Listener(lambda _: None, say)) == 0
     assert said[0].endswith("no answer of nid005001; Slurm ends the job if this lasts")
+
+
+def test_a_job_that_verifies_gets_the_variables_and_leaves_them_nowhere(
+    one_node: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (one_node / "srun").write_text('#!/bin/sh\necho "TOKEN is $TOKEN" >&2\n')
+    (one_node / "srun").chmod(0o755)
+    monkeypatch.setenv("TOKEN", "it's mine")
+    monkeypatch.chdir(tmp_path)
+    lines = list[str]()
+    collected = verify.run(
+        job_of([check("a/b")], "workstation", Path("x.sif")), Listener(lines.append)
+    )
+    assert collected.problem is not None, "srun wrote no report"
+    assert "TOKEN is it's mine" in lines
+    (folder,) = tmp_path.glob("lumi-verify-*")
+    (folder / follow.LOG).unlink()
+    assert not [each for each in folder.iterdir() if "mine" in each.read_text()]
+    assert not [word for word in (one_node / "words").read_text().split() if "mine" in word]
+    assert "--export=NIL" in (one_node / "words").read_text().split()
