@@ -9,6 +9,8 @@ _PACKAGE = Path(__file__).parents[1]
 
 DOWNLOAD = _PACKAGE / "step/download.sh"
 """The program by which steps and locks download a file."""
+FETCH = _PACKAGE / "step/fetch.sh"
+"""The program by which steps fetch a source."""
 
 
 def step_script(name: str) -> bytes:

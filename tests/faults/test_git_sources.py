@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.core.model import GitSource
-from lumicontainer.pinning.sources import whole_commit
+from lumicontainer.host.git import whole_commit
 from lumicontainer.system.process import ProgramError
 
 from ..unit.test_fetch import UPSTREAM, Upstream, add_submodule, upstream

@@ -15,8 +15,9 @@ import pytest
 
 from lumicontainer.core.model import GitSource, UrlSource
 from lumicontainer.errors import STEP_FAILED
+from lumicontainer.host.git import whole_commit
 from lumicontainer.host.uv import Sources, find_uv, write_stand_in
-from lumicontainer.pinning.sources import sha256_of, whole_commit
+from lumicontainer.pinning.sources import sha256_of
 from lumicontainer.system.process import finished
 
 from ..cli.conftest import Run, lumicontainer

@@ -11,8 +11,9 @@ import sys
 import pytest
 
 from lumicontainer.core.model import GitSource
+from lumicontainer.host.git import whole_commit
 from lumicontainer.pinning.pip import Pip
-from lumicontainer.pinning.sources import sha256_of, whole_commit
+from lumicontainer.pinning.sources import sha256_of
 from lumicontainer.pinning.wheels import Target
 from lumicontainer.system import budget
 from lumicontainer.system.process import ProgramError

@@ -16,9 +16,10 @@ from lumicontainer.core.plan.layer_step import adding_repositories
 from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import DOWNLOAD_FAILED, DownloadError, LumicontainerError
+from lumicontainer.host.git import whole_commit
 from lumicontainer.host.registry import pinned_image
 from lumicontainer.pinning.apt import LayerPackages, closures, program
-from lumicontainer.pinning.sources import sha256_of, whole_commit
+from lumicontainer.pinning.sources import sha256_of
 
 from .test_fetch import UPSTREAM, Upstream
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from lumicontainer.build.builder import STAGED, Builder, StepRun
 from lumicontainer.build.failures import missing_packages
-from lumicontainer.build.failures.reported import reported_problem
 from lumicontainer.build.workspace import FAILED
 from lumicontainer.constants import STAGE
 from lumicontainer.core.model.source import FOLDER
@@ -29,6 +28,7 @@ from lumicontainer.system import budget, process
 from lumicontainer.system.files import no_links
 from lumicontainer.system.os_errors import FULL, TOO_LARGE, file_size_hint
 from lumicontainer.system.terminal import masking
+from lumicontainer.system.terminal.reported import reported_problem
 
 _NOT_DOWNLOADED = re.compile(
     r"(?m)^error: the base is made of other packages than its lock says"
