@@ -14,7 +14,7 @@ from typing import NamedTuple
 from lumicontainer.engines import find_engine, prefixed
 from lumicontainer.engines.apptainer import require_option_path
 from lumicontainer.errors import HostError, Problem, SpaceError
-from lumicontainer.host.site import Site, read_site
+from lumicontainer.host.site import Site
 from lumicontainer.host.uv import find_uv
 from lumicontainer.system import budget, process
 from lumicontainer.system.files.temporary import plain_folder
@@ -23,6 +23,8 @@ from lumicontainer.system.os_errors import FULL
 PROBE = "/opt/lumicontainer/probe"
 FOLDER = "extension+"
 """The name of the temporary folders of extensions."""
+GIVEN = "given"
+"""The folder of packages that users name by their place; all containers of a call read it."""
 _NOT_STARTED = 255
 """The exit status of engines that start no container; uv has no such status."""
 
@@ -73,7 +75,8 @@ class Container:
 
         Raises ``HostError`` if no container starts.
         """
-        reads = (*self.site.folders, *mounts.reads)
+        given = [self.folder / GIVEN] if (self.folder / GIVEN).is_dir() else []
+        reads = (*self.site.folders, *given, *mounts.reads)
         binds = [*binds, *(f"{_path(each)}:{each}:ro" for each in reads)]
         binds += [_path(each) for each in (mounts.writes, *mounts.changes)]
         settings = {"TMPDIR": str(mounts.writes), **variables}
@@ -106,12 +109,12 @@ def working_folder() -> Iterator[Path]:
         yield folder.resolve()
 
 
-def open_container(image: Path, folder: Path, code: Sequence[Path]) -> Container:
+def open_container(image: Path, folder: Path, site: Site, code: Sequence[Path]) -> Container:
     """Return what starts programs in an image; raise ``HostError`` if this host has no uv."""
     if find_uv() is None:
         hint = "pip install 'lumicontainer[lock]'"
         raise HostError(Problem("uv not found; it resolves the packages", "PATH", hint=hint))
-    return Container(image, folder, read_site(""), tuple(code))
+    return Container(image, folder, site, tuple(code))
 
 
 def _proxies(environment: Mapping[str, str]) -> dict[str, str]:

@@ -10,17 +10,21 @@ from typing import NamedTuple
 
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import InputError, LockError, Problem
-from lumicontainer.extending.container import FOLDER, open_container, working_folder
+from lumicontainer.extending.container import FOLDER, GIVEN, open_container, working_folder
 from lumicontainer.extending.facts import Facts, image_id, read_facts
 from lumicontainer.extending.install.installation import Installation
 from lumicontainer.extending.lock import hashes, locked
 from lumicontainer.extending.modules import require_modules
+from lumicontainer.extending.reading.indexes import with_indexes
 from lumicontainer.extending.reading.wanted import Wanted
 from lumicontainer.extending.record import NAME, Record, extension_key, read_record
 from lumicontainer.extending.resolving import conflicts
 from lumicontainer.extending.resolving.left_out import find_left_out
 from lumicontainer.extending.resolving.replaced import find_replaced
 from lumicontainer.extending.resolving.resolution import Question, Refusal, Resolution
+from lumicontainer.extending.sources.prepare import Prepared, digest_of, prepare_sources
+from lumicontainer.host.mirrors import read_mirrors
+from lumicontainer.host.site import Site, read_site, with_pip
 from lumicontainer.image import records, squashfs
 from lumicontainer.system import units
 from lumicontainer.system.files.partial import hold_folder, partial_file, remove_leftovers
@@ -50,7 +54,9 @@ class Order(NamedTuple):
         given = {name: sorted(each) for name, each in self.wanted.hashes.items()}
         facts = read_facts(self.image)
         of_image = {"image": image_id(self.image), "protected": facts.protected()}
-        return extension_key({**inputs, "hashes": given, **of_image})
+        places = [[*each, digest_of(each)] for each in self.wanted.references]
+        origins = {"places": places, "indexes": self.wanted.indexes}
+        return extension_key({**inputs, **origins, "hashes": given, **of_image})
 
 
 def _setup(folder: Path) -> Mapping[str, str]:
@@ -198,8 +204,10 @@ class Built(NamedTuple):
 def built(order: Order, output: Path, progress: Progress) -> Iterator[Built]:
     """Yield an extension that is not packed; raise ``LockError`` if its image was replaced."""
     with working_folder() as folder:
-        container = open_container(order.image, folder, order.wanted.code)
+        site = _site_of(order, progress)
         seen = look_at_image(order.image)
+        prepared = _prepared(order, folder, site, progress)
+        container = open_container(order.image, folder, site, order.wanted.code)
         with progress.step("resolve") as task:
             # Later the backend of the user's own code may change its files.
             key, before = order.key(), read_image_state(order.image, seen)
@@ -207,16 +215,17 @@ def built(order: Order, output: Path, progress: Progress) -> Iterator[Built]:
             _say_source(order.image, facts, progress)
             _check(order, facts)
             resolution = Resolution(container, facts, task.line)
-            lock = f"{head(output)}{_resolved(resolution, order, progress)}"
+            chosen = f"{head(output)}{_resolved(resolution, order, prepared, progress)}"
+        lock = prepared.named_in(chosen)
         count = units.count(len(locked.rows(lock)), "package")
         with progress.step(f"install {count}"):
             installation = Installation(container, facts)
-            installation.install(lock)
+            installation.install(chosen)
             installation.require_no_hiding(order.changeable)
             indexed = "extra-index-url" in container.site.pip
             hint = hint_of_index(_pytorch_index(order.image), order.command, indexed=indexed)
             installation.require_fitting_libraries(order.changeable, hint)
-            own = {normal(row["name"]) for row in locked.rows(lock) if "directory" in row}
+            own = {normal(row["name"]) for row in locked.rows(chosen) if "directory" in row}
             require_modules(installation.tree, own)
         packages = installation.distributions()
         for warning in facts.hidden(packages):
@@ -237,8 +246,25 @@ def built(order: Order, output: Path, progress: Progress) -> Iterator[Built]:
         yield Built(installation.tree, lock, record, before)
 
 
-def _resolved(resolution: Resolution, order: Order, progress: Progress) -> str:
-    question = Question(order.wanted.lines, order.changeable)
+def _site_of(order: Order, progress: Progress) -> Site:
+    """Return this host's settings with the indexes that files of requirements add."""
+    site = read_site("", read_mirrors(()))
+    for name, value in order.wanted.indexes:
+        progress.say(f"note: a file of requirements sets {name} to {value}")
+    return with_pip(site, with_indexes(site.pip, order.wanted.indexes))
+
+
+def _prepared(order: Order, folder: Path, site: Site, progress: Progress) -> Prepared:
+    if not order.wanted.references:
+        return Prepared()
+    with progress.step(units.count(len(order.wanted.references), "source")):
+        given = folder / GIVEN
+        given.mkdir()
+        return prepare_sources(order.wanted.references, given, site, progress.say)
+
+
+def _resolved(resolution: Resolution, order: Order, prepared: Prepared, progress: Progress) -> str:
+    question = Question((*order.wanted.lines, *prepared.lines), order.changeable)
     try:
         lock = hashes.require(resolution.lock(question), order.wanted.hashes)
     except Refusal as error:

@@ -68,6 +68,13 @@ def read_site(release: str, mirrors: Mapping[str, str] | None = None) -> Site:
     return Site(release, debian, _trust(pip), environment, tuple(folders), mirrors, pip)
 
 
+def with_pip(site: Site, pip: Mapping[str, str]) -> Site:
+    """Return the settings of a host with other settings of pip, and their folders."""
+    folders = dict.fromkeys((*site.folders, *_local_folders(pip.values())))
+    masking.hide_urls(pip.values())
+    return site._replace(pip=pip, folders=tuple(folders))
+
+
 _PIP_SCOPES = ("global", "download", "install", ":env:")
 """The scopes of pip's settings, the weakest first (pip's user guide, "Precedence")."""
 

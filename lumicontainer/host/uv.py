@@ -26,6 +26,11 @@ def find_uv() -> Path | None:
     return own if own.is_file() else process.find("uv")
 
 
+def allows_indexes(settings: Mapping[str, str]) -> bool:
+    """Return whether pip's settings allow indexes at all."""
+    return settings.get("no-index", "").lower() not in _TRUE
+
+
 class Sources:
     """The options of pip's sources. They stand in a file, because URLs may hold passwords."""
 
@@ -33,7 +38,7 @@ class Sources:
         links = settings.get("find-links", "").split()
         indexes = [*settings.get("extra-index-url", "").split(), *filter(None, [index])]
         default = settings.get("index-url", "")
-        self._no_index = settings.get("no-index", "").lower() in _TRUE
+        self._no_index = not allows_indexes(settings)
         self._links = [f"--find-links {each}" for each in links]
         self._default = [f"--index-url {default}"] if default else []
         self._extra = [] if self._no_index else indexes

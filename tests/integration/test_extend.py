@@ -17,8 +17,12 @@ from lumicontainer.extending.record import read_record
 
 from ..cli.conftest import refused, succeeded
 from ..namespaces import owned, prepared
+from ..packages import write_wheel
+from ..unit.test_fetch import UPSTREAM, Upstream, upstream
 from .conftest import ENGINE, lumicontainer, run, write_small
 from .processes import started
+
+__all__ = ["upstream"]
 
 PROJECT = """\
 [project]
@@ -30,6 +34,18 @@ scripts = {mytrain = "mycode:main"}
 requires = ["setuptools"]
 build-backend = "setuptools.build_meta"
 """
+TOOL = """\
+[project]
+name = "tool"
+dynamic = ["version"]
+[build-system]
+requires = ["setuptools", "setuptools_scm"]
+build-backend = "setuptools.build_meta"
+[tool.setuptools]
+py-modules = ["tool"]
+[tool.setuptools_scm]
+"""
+"""Its version is its tag."""
 IMAGE = "pytorch-deepspeed.sif"
 EXTEND = (sys.executable, "-m", "lumicontainer", "extend", IMAGE)
 TABULATE = ("tabulate==0.9.0", "-o", "mine.sqsh")
@@ -305,3 +321,26 @@ def test_a_new_image_has_the_packages_as_a_layer(folder: Path) -> None:
     succeeded(lumicontainer(*words, cwd=folder))
     again = extend(folder, "tabulate==0.9.0", "--into", "new.sif")
     assert "new.sif is up to date" in again.stderr
+
+
+def test_packages_of_git_files_and_folders_are_added(
+    folder: Path, upstream: Upstream, tmp_path: Path
+) -> None:
+    tool = upstream.repository("tool", **{"pyproject.toml": TOOL, "tool.py": "x = 1\n"})
+    upstream.git("tag", "v1.5", at=tool)
+    mirrors = tmp_path / "config/lumicontainer/mirrors.yaml"
+    mirrors.parent.mkdir(parents=True)
+    mirrors.write_text(f"{UPSTREAM}: {upstream.served}/\n")
+    write_wheel(folder, "ready", "1.0")
+    lines = (f"git+{UPSTREAM}tool@v1.5", "./ready-1.0-py3-none-any.whl", "./code")
+    (folder / "requirements.txt").write_text("\n".join(lines))
+    words = ("-r", "requirements.txt", "-o", "mine.sqsh")
+    done = succeeded(extend(folder, *words, env={"XDG_CONFIG_HOME": str(tmp_path / "config")}))
+    assert f"v1.5 is the commit {upstream.head(tool)}" in done.stderr
+    names = ["mycode==1.0", "ready==1.0", "tabulate==", "tool==1.5"]
+    added = re.findall(r"(?m)^\+ (\S+)$", done.stderr)
+    assert [each.startswith(name) for each, name in zip(added, names, strict=True)] == [True] * 4
+    assert upstream.head(tool) in (folder / "pylock.mine.toml").read_text()
+    program = "import mycode, ready, tool; print(mycode.__file__)"
+    found = in_image(folder, "python3", "-c", program)
+    assert found.stdout == f"/user-software/{SITE}/mycode/__init__.py\n"

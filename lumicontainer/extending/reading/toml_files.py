@@ -3,7 +3,9 @@
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from lumicontainer.errors import Problems
 from lumicontainer.extending.lock import hashes
@@ -11,6 +13,8 @@ from lumicontainer.extending.reading.lines import PackageLine
 
 _CHOICE = re.compile(r"""(['"])([^'"]*)\1\s+(not\s+)?in\s+(extras|dependency_groups)""")
 """The conditions in markers that only locks have."""
+_ELSEWHERE = ("vcs", "archive", "directory")
+"""The entries of packages that come from no index."""
 
 
 def requirements(text: str, file: str, problems: Problems) -> Iterator[PackageLine]:
@@ -75,16 +79,35 @@ def _locked(
     if not isinstance(name, str):
         hint = "let uv, pip or pdm write the lock"
         problems.add(f"expected the name of a package, got {name!r}", file, hint=hint)
-    elif kind := next((each for each in ("vcs", "directory") if each in row), ""):
-        hint = "take the entry out; --editable DIR adds code of your own"
-        why = f"its entry is of the kind '{kind}'; only files of an index are installed so"
+        return
+    condition = "" if marker is None else f" ; {_for_uv(str(marker), groups)}"
+    if place := _place(row, Path(file).parent):
+        yield PackageLine(f"{name} @ {place}{condition}", file, tuple(hashes.of_package(row)))
+    elif kind := next((each for each in _ELSEWHERE if each in row), ""):
+        why, hint = f"its entry '{kind}' says neither a commit of git nor a path", "take it out"
         problems.add(f"cannot install '{name}' of the lock", file, why=why, hint=hint)
     elif not isinstance(version, str):
         hint = f"take the entry out, and name it in a requirements.txt: {name} @ URL"
         problems.add(f"the lock has no version of '{name}'", file, hint=hint)
     else:
-        condition = "" if marker is None else f"; {_for_uv(str(marker), groups)}"
+        condition = condition.removeprefix(" ")
         yield PackageLine(f"{name}=={version}{condition}", file, tuple(hashes.of_package(row)))
+
+
+def _place(row: Mapping[str, Any], folder: Path) -> str:
+    """Return where the source of a package is, if no index has it; empty otherwise.
+
+    A path counts from the ``folder`` of the lock (PEP 751).
+    """
+    match row:
+        case {"vcs": {"type": "git", "url": str(url), "commit-id": str(commit), **more}}:
+            below = more.get("subdirectory", "")
+            return f"git+{url}@{commit}{f'#subdirectory={quote(str(below))}' if below else ''}"
+        case {"archive": {"url": str(url)}}:
+            return url
+        case {"archive": {"path": str(path)}} | {"directory": {"path": str(path)}}:
+            return (folder / path).absolute().as_uri()
+    return ""
 
 
 def _for_uv(marker: str, groups: Collection[str]) -> str:

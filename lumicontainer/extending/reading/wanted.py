@@ -16,7 +16,14 @@ from lumicontainer.core.yaml.urls import HTTP, HTTPS, find_url_fault
 from lumicontainer.errors import Fault, Place, Problems
 from lumicontainer.extending.lock import hashes
 from lumicontainer.extending.reading import conda, toml_files
+from lumicontainer.extending.reading.indexes import IndexOption, read_index_option
 from lumicontainer.extending.reading.lines import PackageLine
+from lumicontainer.extending.reading.references import (
+    Reference,
+    is_reference,
+    read_reference,
+    split_extras,
+)
 from lumicontainer.system.files.regular import open_regular
 from lumicontainer.system.terminal import masking
 
@@ -29,17 +36,7 @@ _DEEPEST = 50
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _PIN = re.compile(r"#(?:.*&)?sha256=[0-9a-f]{64}(?:&|$)")
 """A hash in a URL, which uv writes into its lock and compares."""
-_GIT = re.compile(
-    r"(?:(?P<name>[A-Za-z0-9][\w.-]*)(?:\[.*\])?\s*@\s*)?git\+(?P<url>[^@#\s]+)(?:@(?P<commit>[^#\s]+))?"
-    r"(?:#(?:.*&)?(?:egg=(?P<egg>[A-Za-z0-9][\w.-]*))?\S*)?"
-)
-_SOURCE_PATH = re.compile(r"[^@\s]*\.(?:whl|tar\.gz|tar\.bz2|zip)|\.{1,2}/?|[~./][^@\s]*/[^@\s]*")
-_INDEX_OPTIONS = {
-    **dict.fromkeys(("-i", "--index-url"), "PIP_INDEX_URL"),
-    **dict.fromkeys(("-f", "--find-links"), "PIP_FIND_LINKS"),
-    "--extra-index-url": "PIP_EXTRA_INDEX_URL",
-}
-"""The variables of pip that do what an option of a file would do."""
+_EDITABLE = ("-e", "--editable")
 _EXPORTS = {
     "uv.lock": "run uv export --no-emit-project --format pylock.toml -o pylock.toml",
     "poetry.lock": "run poetry export -o requirements.txt",
@@ -57,30 +54,38 @@ class Wanted(NamedTuple):
     """The folders of the user's own code."""
     python: str = ""
     """The version of Python that an environment.yml names, such as 3.11."""
+    references: tuple[Reference, ...] = ()
+    """The packages of git, and those of files and folders of this host."""
+    indexes: tuple[IndexOption, ...] = ()
+    """The options of indexes in files of requirements."""
 
 
 def read_wanted(packages: Sequence[str], files: Sequence[Path], folders: Sequence[Path]) -> Wanted:
     """Return what the options name; raise ``InputError`` with every problem."""
     problems = Problems()
     masking.hide_urls(packages)
-    lines = [*_packages(packages, problems)]
     reader = _Reader(problems)
+    lines = [*reader.words(packages)]
     for file in files:
         lines += reader.lines(file)
-    code = []
     for each in folders:
-        folder, extras = _parted(each)
-        code.append(folder)
-        lines += _of_code(folder, extras, problems)
-    if not lines and not problems.found:
+        lines += reader.code_of(str(each))
+    if not lines and not reader.references and not problems.found:
         hint = "name packages, or a file with -r"
         problems.add("nothing to add", "", hint=hint)
     pythons = [each for each in lines if each.text.startswith(conda.PYTHON)]
     python = _python(pythons, problems)
     problems.raise_if_any()
     lines = [each for each in lines if each not in pythons]
-    plain = dict.fromkeys(each.text for each in lines)
-    return Wanted(tuple(plain), _hashes(lines), tuple(code), python)
+    plain = tuple(dict.fromkeys(each.text for each in lines))
+    return Wanted(
+        plain,
+        _hashes(lines),
+        tuple(dict.fromkeys(reader.code)),
+        python,
+        tuple(dict.fromkeys(reader.references)),
+        tuple(reader.indexes),
+    )
 
 
 def _python(lines: Iterable[PackageLine], problems: Problems) -> str:
@@ -102,30 +107,8 @@ def _hashes(lines: Iterable[PackageLine]) -> dict[str, frozenset[str]]:
     return found
 
 
-def _packages(packages: Sequence[str], problems: Problems) -> Iterator[PackageLine]:
-    for word in packages:
-        if word.endswith((".txt", ".toml", ".yml", ".yaml", ".lock")):
-            problems.add(f"'{word}' is a file", "", hint=f"write -r {shlex.quote(word)}")
-            continue
-        if _is_path(word):
-            hint = _instead_of_path(Path(word))
-            problems.add(f"'{word}' is a path, not the name of a package", "", hint=hint)
-            continue
-        yield from _requirement(PackageLine(word), problems)
-
-
-def _is_path(word: str) -> bool:
-    if "://" in word:
-        return False
-    return bool(_SOURCE_PATH.fullmatch(word)) or (os.sep in word and Path(word).is_dir())
-
-
-def _requirement(line: PackageLine, problems: Problems) -> Iterator[PackageLine]:
+def _checked(line: PackageLine, problems: Problems) -> Iterator[PackageLine]:
     wrong, plain = None, ""
-    if git := _GIT.fullmatch(line.text):
-        what, hint = "a repository of git has no sha256", _instead_of_git(git)
-        problems.add(what, line.where, why=line.text, hint=hint)
-        return
     try:
         read = Requirement(line.text)
     except InvalidRequirement as error:
@@ -147,15 +130,34 @@ def _find_fault(url: str, line: PackageLine) -> Fault | None:
     if not _SCHEME.match(url):
         return None
     pinned = bool(line.hashes or _PIN.search(url))
-    return find_url_fault(url, schemes=(HTTPS, HTTP, "file"), pinned=pinned)
+    return find_url_fault(url, schemes=(HTTPS, HTTP), pinned=pinned)
 
 
 class _Reader:
-    """Read files of requirements, each one once: it may be named again and again."""
+    """Read words, and files of requirements, each one once: it may be named again and again."""
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
         self._read: set[str] = set()
+        self.references: list[Reference] = []
+        self.code: list[Path] = []
+        self.indexes: list[IndexOption] = []
+
+    def words(self, packages: Iterable[str]) -> Iterator[PackageLine]:
+        """Yield the requirements among words of the command line."""
+        for word in packages:
+            if word.endswith((".txt", ".toml", ".yml", ".yaml", ".lock")):
+                self._problems.add(f"'{word}' is a file", "", hint=f"write -r {shlex.quote(word)}")
+            else:
+                yield from self._requirement(PackageLine(word))
+
+    def code_of(self, place: str, where: Place | str = "") -> Iterator[PackageLine]:
+        """Yield what installs the user's own code in a folder, and what its build needs."""
+        folder, extras = split_extras(place)
+        path = Path(folder).resolve()
+        self.code.append(path)
+        for each in _lines_of_code(path, extras, where, self._problems):
+            yield from [each] if each.text.startswith("-e ") else self._requirement(each)
 
     def lines(self, file: Path, above: tuple[str, ...] = ()) -> Iterator[PackageLine]:
         """Yield the lines of a file, and of those that it names; ``above`` led to it."""
@@ -172,7 +174,7 @@ class _Reader:
             return
         if file.suffix == ".toml":
             for line in toml_files.requirements(text, str(file), self._problems):
-                yield from _requirement(line, self._problems)
+                yield from self._requirement(line)
             return
         for line in _listed(text, file, self._problems):
             yield from self._of_line(line, file, (*above, place))
@@ -186,10 +188,9 @@ class _Reader:
         elif not (option := _OPTION.fullmatch(line.text)):
             given = tuple(hashes.of_line(line.text, line.where, self._problems))
             bare = _HASH.split(line.text)[0]
-            yield from _requirement(line._replace(text=bare, hashes=given), self._problems)
+            yield from self._requirement(line._replace(text=bare, hashes=given))
         elif option[1] not in ("-r", "--requirement"):
-            what = f"the option {option[1]} is not read here"
-            self._problems.add(what, line.where, hint=_instead_of_option(option[1], option[2]))
+            yield from self._of_option(option[1], option[2], line)
         elif os.path.realpath(named := file.parent / option[2]) in above:
             what = "the file of requirements names itself"
             self._problems.add(what, line.where, hint="remove the line")
@@ -198,6 +199,32 @@ class _Reader:
             self._problems.add(what, line.where, hint=hint)
         else:
             yield from self.lines(named, above)
+
+    def _of_option(self, option: str, value: str, line: PackageLine) -> Iterator[PackageLine]:
+        """Read an option of pip: an index, or code that the user changes."""
+        if option in _EDITABLE and value.startswith("git+"):
+            yield from self._requirement(line._replace(text=value))
+        elif option in _EDITABLE:
+            yield from self.code_of(value, line.where)
+        elif found := read_index_option(option, value):
+            if isinstance(found, Fault):
+                self._problems.add(found.what, line.where, why=found.why, hint=found.hint)
+            else:
+                self.indexes.append(found)
+        elif option not in ("--require-hashes", "--prefer-binary"):
+            hint = "remove the line; other options come from pip's configuration"
+            self._problems.add(f"the option {option} is not read here", line.where, hint=hint)
+
+    def _requirement(self, line: PackageLine) -> Iterator[PackageLine]:
+        """Yield a requirement of an index or a URL; keep one that names another place."""
+        if not is_reference(line.text):
+            yield from _checked(line, self._problems)
+            return
+        found = read_reference(line)
+        if isinstance(found, Fault):
+            self._problems.add(found.what, line.where, why=found.why, hint=found.hint)
+        else:
+            self.references.append(found)
 
 
 def _listed(text: str, file: Path, problems: Problems) -> Iterator[PackageLine]:
@@ -227,47 +254,11 @@ def _text(file: Path, problems: Problems) -> str | None:
     return text
 
 
-def _instead_of_option(option: str, value: str) -> str:
-    """Return a hint for an option of pip in a file of requirements."""
-    if name := _INDEX_OPTIONS.get(option):
-        return f"remove the line, and write {name}={shlex.quote(value)} before lumicontainer"
-    if option in ("-e", "--editable"):
-        return f"remove the line, and add --editable {shlex.quote(value)} to the command"
-    return "remove the line; options and indexes come from pip's configuration"
-
-
-def _instead_of_path(path: Path) -> str:
-    """Return a hint for a wheel, a source or a folder that stands in place of a package."""
-    if path.is_dir():
-        return f"write --editable {shlex.quote(str(path))}"
-    found = re.match(r"([A-Za-z0-9._]+?)-([0-9][A-Za-z0-9.!+]*?)(?:-|\.whl|\.tar|\.zip)", path.name)
-    package = f"{found[1]}=={found[2]}" if found else "NAME==VERSION"
-    folder = shlex.quote(str(path.absolute().parent))
-    return f"write PIP_FIND_LINKS={folder} before lumicontainer, and {package} as the package"
-
-
-def _instead_of_git(git: re.Match[str]) -> str:
-    """Return a hint for a repository: the archive of a commit has a hash."""
-    name, commit = git["name"] or git["egg"] or "NAME", git["commit"] or ""
-    if re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+", git["url"]):
-        place = git["url"].removesuffix(".git")
-        commit = commit if re.fullmatch("[0-9a-f]{40}", commit) else "COMMIT"
-        return f"write {shlex.quote(f'{name} @ {place}/archive/{commit}.tar.gz')}"
-    return "clone it, and write --editable FOLDER"
-
-
-def _parted(path: Path) -> tuple[Path, str]:
-    """Return the folder of the user's own code, and its extras with their brackets."""
-    found = re.fullmatch(r"(.+)(\[[A-Za-z0-9._, -]+\])", str(path))
-    if found is None or path.exists():
-        return path.resolve(), ""
-    return Path(found[1]).resolve(), found[2]
-
-
-def _of_code(folder: Path, extras: str, problems: Problems) -> Iterator[PackageLine]:
-    """Yield what installs the user's own code, and what its build needs."""
+def _lines_of_code(
+    folder: Path, extras: str, where: Place | str, problems: Problems
+) -> Iterator[PackageLine]:
     if not folder.is_dir():
-        problems.add("folder not found", str(folder), hint="correct --editable DIR")
+        problems.add("folder not found", where or str(folder), hint="correct --editable DIR")
         return
     file = folder / "pyproject.toml"
     if not file.is_file() and not (folder / "setup.py").is_file():
@@ -277,6 +268,6 @@ def _of_code(folder: Path, extras: str, problems: Problems) -> Iterator[PackageL
     yield PackageLine(f"-e {folder}{extras}")
     text = _text(file, problems) if file.is_file() else ""
     for each in toml_files.build_requirements(text or "", str(file), problems):
-        yield from _requirement(each, problems)
+        yield each
         if each.text.startswith("hatchling"):  # Its code needs it.
             yield PackageLine("editables")

@@ -1,0 +1,1 @@
+"""Get the sources that users name by their place, as files that uv can read."""

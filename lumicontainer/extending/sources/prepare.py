@@ -1,0 +1,189 @@
+"""Put the sources that users name by their place into files, and name them in the lock.
+
+Repositories are fetched on the host, where none of their code runs. Containers see copies only.
+"""
+
+import hashlib
+import json
+import re
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from lumicontainer.core.model.requirements import NAME
+from lumicontainer.core.model.wheel_names import normal
+from lumicontainer.errors import InputError, Problem
+from lumicontainer.extending.lock.locked import BLOCK, rows
+from lumicontainer.extending.reading.references import Reference
+from lumicontainer.extending.sources.archive import pack_folder
+from lumicontainer.host import git
+from lumicontainer.host.site import Site
+from lumicontainer.system.files.regular import open_no_link, open_regular
+from lumicontainer.system.files.temporary import temporary_folder
+from lumicontainer.system.files.write import write_whole
+from lumicontainer.system.os_errors import refused
+
+_SKIPPED = frozenset(
+    {".git", ".hg", ".venv", "venv", ".tox", ".nox", "node_modules"}
+    | {"__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
+)
+"""Names in a folder of this host that are no part of a source."""
+_HISTORY = ("setuptools_scm", "setuptools-scm", "hatch-vcs", "vcs-versioning")
+_PROJECT = ("pyproject.toml", "setup.cfg", "setup.py")
+_ARCHIVAL = ".git_archival.txt"
+"""Where projects whose version is a tag of git find it in an archive of git."""
+_LARGEST = 1 << 20
+
+
+Say: TypeAlias = Callable[[str], None]
+
+
+class PreparedSource(NamedTuple):
+    """Hold a file that is a package, and how the lock names where it is from."""
+
+    name: str
+    file: Path
+    row: str
+    """The lines of its row in a lock."""
+    line: str
+    """The requirement by which uv finds it."""
+
+
+class Prepared(NamedTuple):
+    """Hold the files of all references."""
+
+    found: Sequence[PreparedSource] = ()
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Return the requirements by which uv finds them."""
+        return tuple(each.line for each in self.found)
+
+    def named_in(self, lock: str) -> str:
+        """Return a lock that names where they are from, not the copies for one call."""
+        head, *blocks = lock.split(BLOCK)
+        origins = {normal(each.name): each.row for each in self.found}
+        return "".join([head, *(_named(f"{BLOCK}{each}", origins) for each in blocks)])
+
+
+def prepare_sources(
+    references: Iterable[Reference], folder: Path, site: Site, say: Say
+) -> Prepared:
+    """Put the source of each reference into ``folder``.
+
+    Raises ``DownloadError`` if a repository does not come, and ``InputError`` if one has no name.
+    """
+    return Prepared([_prepare(each, folder, site, say) for each in references])
+
+
+def digest_of(reference: Reference) -> str:
+    """Return what changes when the files of a reference do; empty for a repository."""
+    if reference.git:
+        return ""
+    with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
+        return _take_local(reference, Path(folder))[1]
+
+
+def _prepare(reference: Reference, folder: Path, site: Site, say: Say) -> PreparedSource:
+    place = Path(tempfile.mkdtemp(dir=folder))
+    if reference.git:
+        return _prepare_git(reference, place, site, say)
+    file, digest = _take_local(reference, place)
+    if reference.hashes and digest not in reference.hashes:
+        what, why = f"{file.name} does not have the given hash", f"it has sha256:{digest}"
+        hint = "compare the hash with that of the publisher; pip hash FILE prints one"
+        raise InputError(Problem(what, reference.path, why, hint))
+    name, path = reference.name or project_name(Path(reference.path)), json.dumps(reference.path)
+    if not name:
+        raise _refuse_unnamed(f"file://{reference.path}", reference.path)
+    if Path(reference.path).is_dir():
+        row = f"directory = {{ path = {path} }}\n"
+    else:
+        row = f'archive = {{ path = {path}, hashes = {{ sha256 = "{digest}" }} }}\n'
+    return PreparedSource(name, file, row, reference.line(name, file))
+
+
+def _take_local(reference: Reference, place: Path) -> tuple[Path, str]:
+    """Return a copy of a file, or an archive of a folder, and its sha256."""
+    path = Path(reference.path)
+    if path.is_dir():
+        file = place / "source.tar.gz"
+        return file, pack_folder(path, file, "source-0", _SKIPPED)
+    copy = place / path.name
+    try:
+        with open_regular(path) as read, copy.open("wb") as write:
+            shutil.copyfileobj(read, write, 1 << 20)
+        with copy.open("rb") as copied:
+            return copy, hashlib.file_digest(copied, "sha256").hexdigest()
+    except OSError as error:
+        raise refused(error, "cannot read the package", str(path)) from error
+
+
+def _prepare_git(reference: Reference, place: Path, site: Site, say: Say) -> PreparedSource:
+    url, revision = reference.git, reference.revision
+    git.require_git()
+    commit = git.resolve_revision(url, revision, site.mirrors)
+    if commit != revision:
+        say(f"{url}: {revision or 'its main branch'} is the commit {commit}")
+    top = git.fetch_tree(url, commit, place, site).resolve()
+    tree = (top / reference.subdirectory).resolve()
+    if not tree.is_dir() or not tree.is_relative_to(top):
+        what, hint = f"there is no folder '{reference.subdirectory}'", "correct the subdirectory"
+        raise InputError(Problem(what, url, f"the commit is {commit}", hint))
+    name = reference.name or project_name(tree)
+    if not name:
+        raise _refuse_unnamed(f"git+{url}@{commit}", url)
+    if _needs_history(tree):
+        described = git.describe_commit(url, commit, site.mirrors)
+        write_whole(tree / _ARCHIVAL, f"node: {commit}\ndescribe-name: {described}\n".encode())
+    file = place / f"{normal(name)}.tar.gz"
+    pack_folder(tree, file, "source-0")
+    shutil.rmtree(top)
+    fields = {"type": "git", "url": url, "requested-revision": revision, "commit-id": commit}
+    fields["subdirectory"] = reference.subdirectory
+    row = ", ".join(f"{key} = {json.dumps(value)}" for key, value in fields.items() if value)
+    return PreparedSource(name, file, f"vcs = {{ {row} }}\n", reference.line(name, file))
+
+
+def project_name(folder: Path) -> str:
+    """Return the name that the files of a project state; empty if only its code knows it."""
+    for file, table in (("pyproject.toml", "project"), ("pyproject.toml", "tool.poetry")):
+        with suppress(OSError, ValueError, RecursionError, LookupError, TypeError):
+            found = tomllib.loads(_text(folder / file))
+            for each in table.split("."):
+                found = found[each]
+            if re.fullmatch(NAME, name := str(found["name"])):
+                return name
+    return ""
+
+
+def _text(path: Path) -> str:
+    with open_no_link(path) as file:
+        return file.read(_LARGEST).decode("utf-8", "replace")
+
+
+def _needs_history(folder: Path) -> bool:
+    """Return whether the version of a project is that of a tag."""
+    text = ""
+    for name in _PROJECT:
+        with suppress(OSError):
+            text += _text(folder / name)
+    return any(word in text for word in _HISTORY)
+
+
+def _named(block: str, origins: Mapping[str, str]) -> str:
+    (row,) = rows(block)
+    origin = origins.get(normal(row["name"]))
+    if origin is None or "archive" not in row:
+        return block
+    version = f"version = {json.dumps(row['version'])}\n" if "version" in row else ""
+    return f'{BLOCK}name = "{row["name"]}"\n{version}{origin}\n'
+
+
+def _refuse_unnamed(place: str, where: str) -> InputError:
+    what, why = "the source does not say its name", "no file of it states one as data"
+    return InputError(Problem(what, where, why, f"write 'NAME @ {place}'"))

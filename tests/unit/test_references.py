@@ -1,0 +1,354 @@
+"""Packages that users name by their place: of git, and wheels and folders of this host."""
+
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.errors import DownloadError, InputError
+from lumicontainer.extending.lock.locked import rows
+from lumicontainer.extending.reading.indexes import IndexOption, with_indexes
+from lumicontainer.extending.reading.references import Reference
+from lumicontainer.extending.reading.wanted import Wanted, read_wanted
+from lumicontainer.extending.sources.prepare import Prepared, digest_of, prepare_sources
+from lumicontainer.host import git
+from lumicontainer.host.site import Site
+
+from ..packages import write_wheel
+from .test_fetch import UPSTREAM, Upstream, add_submodule, upstream, with_submodules
+
+__all__ = ["upstream"]
+
+COMMIT = "0123456789" * 4
+HASH = "0" * 64
+PROJECT = '[project]\nname = "mine"\nversion = "1.0"\n'
+TAGGED = '[project]\nname = "mine"\n[build-system]\nrequires = ["setuptools_scm"]\n'
+GIT = "https://a.example/b"
+
+
+def reference(word: str) -> Reference:
+    """Return what one word refers to."""
+    found = read_wanted([word], [], [])
+    assert found.lines == ()
+    (only,) = found.references
+    return only
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        (f"mine @ git+{GIT}.git@{COMMIT}", Reference(f"{GIT}.git", name="mine", revision=COMMIT)),
+        (f"git+{GIT}@v1.0#egg=mine", Reference(GIT, name="mine", revision="v1.0")),
+        (f"git+{GIT}", Reference(GIT)),
+        (f"git+{GIT}@feature/x", Reference(GIT, revision="feature/x")),
+        (f"git+{GIT}#egg=mine[a,b]", Reference(GIT, name="mine", extras="[a,b]")),
+        (
+            f"mine[a] @ git+{GIT}#subdirectory=python ; python_version>='3.9'",
+            Reference(
+                GIT,
+                name="mine",
+                extras="[a]",
+                subdirectory="python",
+                marker="python_version>='3.9'",
+            ),
+        ),
+    ],
+)
+def test_a_repository_is_named_as_for_pip(word: str, expected: Reference) -> None:
+    assert reference(word) == expected
+
+
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        ("mine @ git+ssh://git@a.example/b", "name its folder: ./FOLDER"),
+        ("git+git@a.example:b", "git is asked by https alone"),
+        ("git+ext::sh -c touch% x", "git is asked by https alone"),
+        ("git+file:///srv/b", "name its folder: ./FOLDER"),
+        (f"mine @ git+https://me:secret@a.example/b@{COMMIT}", "would be kept"),
+        (f"git+{GIT}@--upload-pack=x", "invalid revision"),
+        (f"git+{GIT}@a..b", "invalid revision"),
+        (f"git+{GIT}#subdirectory=../x", "leads out of it"),
+        (f"mine @ git+{GIT} ; x", "invalid requirement"),
+        ("./nothing.whl", "it counts from the current folder"),
+        ("./nothing", "'./nothing' not found"),
+        ("https://a.example/mine-1.0.tar.gz", "NAME @ URL"),
+        ("uv.lock", "write -r uv.lock"),
+    ],
+)
+def test_a_place_that_is_not_read_is_refused_with_a_way_that_works(word: str, says: str) -> None:
+    with pytest.raises(InputError) as refused:
+        read_wanted([word], [], [])
+    (problem,) = refused.value.problems
+    assert says in f"{problem.what} {problem.why} {problem.hint}"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the current folder, with a wheel, a source, and a folder of code."""
+    monkeypatch.chdir(tmp_path)
+    write_wheel(tmp_path, "wheel", "1.0")
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code/pyproject.toml").write_text(PROJECT)
+    (tmp_path / "mine-1.0.tar.gz").touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("word", "path", "name", "extras"),
+    [
+        ("./wheel-1.0-py3-none-any.whl", "wheel-1.0-py3-none-any.whl", "wheel", ""),
+        ("wheel-1.0-py3-none-any.whl", "wheel-1.0-py3-none-any.whl", "wheel", ""),
+        ("./mine-1.0.tar.gz", "mine-1.0.tar.gz", "mine", ""),
+        ("./code", "code", "", ""),
+        ("code/[a, b]", "code", "", "[a,b]"),
+        ("my @ file://{folder}/code", "code", "my", ""),
+        ("file:{folder}/code", "code", "", ""),
+    ],
+)
+def test_a_path_is_named_as_for_pip(
+    folder: Path, word: str, path: str, name: str, extras: str
+) -> None:
+    found = reference(word.format(folder=folder))
+    assert found == Reference(path=str(folder / path), name=name, extras=extras)
+
+
+def test_what_is_no_package_is_no_reference(folder: Path) -> None:
+    (folder / "empty").mkdir()
+    (folder / "odd-name.whl").touch()
+    for word, says in (("./empty", "has no pyproject.toml"), ("odd-name.whl", "does not say")):
+        with pytest.raises(InputError, match=says):
+            read_wanted([word], [], [])
+    with pytest.raises(InputError, match="is a wheel of wheel, not of other"):
+        read_wanted([f"other @ file://{folder}/wheel-1.0-py3-none-any.whl"], [], [])
+
+
+REQUIREMENTS = f"""\
+-i https://a.example/simple
+--extra-index-url=https://b.example/cpu
+-f wheels
+-e ./code[more]
+-e git+{GIT}@main#egg=mine
+./wheel-1.0-py3-none-any.whl --hash=sha256:{HASH}
+rich
+"""
+
+
+def test_a_file_of_requirements_names_indexes_places_and_code(folder: Path) -> None:
+    (folder / "wheels").mkdir()
+    (folder / "r.txt").write_text(REQUIREMENTS)
+    assert read_wanted([], [Path("r.txt")], []) == Wanted(
+        (f"-e {folder}/code[more]", "rich"),
+        code=(folder / "code",),
+        references=(
+            Reference(GIT, name="mine", revision="main"),
+            Reference(path=f"{folder}/wheel-1.0-py3-none-any.whl", name="wheel", hashes=(HASH,)),
+        ),
+        indexes=(
+            IndexOption("index-url", "https://a.example/simple"),
+            IndexOption("extra-index-url", "https://b.example/cpu"),
+            IndexOption("find-links", f"{folder}/wheels"),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("--extra-index-url https://me:hunter2@a.example/x", "would be kept"),
+        ("--index-url http://a.example/x", "expected https"),
+        ("-f nothing", "the folder of -f is not found"),
+        ("--pre", "the option --pre is not read here"),
+    ],
+)
+def test_an_index_that_the_record_must_not_keep_is_refused(
+    folder: Path, line: str, says: str
+) -> None:
+    (folder / "r.txt").write_text(f"{line}\n")
+    with pytest.raises(InputError, match=says) as refused:
+        read_wanted([], [folder / "r.txt"], [])
+    assert "hunter2" not in str(refused.value)
+
+
+def test_indexes_of_a_file_are_added_to_those_of_pip() -> None:
+    pip = {"extra-index-url": "https://a.example", "index-url": "https://b.example"}
+    options = [IndexOption("extra-index-url", "https://c.example"), IndexOption("index-url", "d")]
+    assert with_indexes(pip, options) == {
+        "extra-index-url": "https://a.example https://c.example",
+        "index-url": "d",
+    }
+    with pytest.raises(InputError, match="pip's configuration has no-index"):
+        with_indexes({"no-index": "1"}, options)
+
+
+LOCK = f"""\
+[[packages]]
+name = "mine"
+version = "1.0"
+vcs = {{ type = "git", url = "{GIT}", commit-id = "{COMMIT}", subdirectory = "a b" }}
+[[packages]]
+name = "wheel"
+version = "1.0"
+archive = {{ path = "wheel-1.0-py3-none-any.whl", hashes = {{ sha256 = "{HASH}" }} }}
+[[packages]]
+name = "far"
+version = "1.0"
+archive = {{ url = "https://a.example/far.tar.gz", hashes = {{ sha256 = "{HASH}" }} }}
+"""
+
+
+def test_a_lock_with_places_is_read_as_they_are(folder: Path) -> None:
+    (folder / "pylock.toml").write_text(LOCK)
+    found = read_wanted([], [folder / "pylock.toml"], [])
+    assert [each.replace(" @ ", "@ ") for each in found.lines] == [
+        "far@ https://a.example/far.tar.gz"
+    ]
+    assert [(each.name, each.revision, each.subdirectory) for each in found.references] == [
+        ("mine", COMMIT, "a b"),
+        ("wheel", "", ""),
+    ]
+    assert found.references[1].hashes == (HASH,)
+
+
+def prepare(word: str, folder: Path, mirrors: dict[str, str] | None = None) -> tuple[Prepared, str]:
+    """Return the prepared source of a word, and what was said."""
+    said: list[str] = []
+    given = folder / "given"
+    given.mkdir(exist_ok=True)
+    site = Site("", "", None, {}, (), mirrors or {})
+    return prepare_sources([reference(word)], given, site, said.append), "\n".join(said)
+
+
+def names(prepared: Prepared) -> dict[str, str]:
+    """Return the names in the archive of a source, each with the target of a link."""
+    with tarfile.open(prepared.found[0].file) as archive:
+        return {each.name.partition("/")[2]: each.linkname for each in archive}
+
+
+def locked(prepared: Prepared) -> dict[str, object]:
+    """Return the row of a source in a lock that uv printed."""
+    (source,) = prepared.found
+    lock = f'[[packages]]\nname = "{source.name}"\nversion = "1.0"\narchive = {{ path = "x" }}\n'
+    (row,) = rows(prepared.named_in(lock))
+    return dict(row)
+
+
+def test_a_branch_is_resolved_to_a_commit_that_is_said_and_locked(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    tool = upstream.repository("tool", **{"pyproject.toml": PROJECT, "a": "x"})
+    commit = upstream.head(tool)
+    upstream.git("branch", "old", at=tool)
+    upstream.git("tag", "-m", "x", "v1", at=tool)
+    upstream.later(tool)
+    for revision in ("old", "v1", commit[:8]):
+        found, said = prepare(f"git+{UPSTREAM}tool@{revision}", tmp_path, upstream.mirrors)
+        assert said == f"{UPSTREAM}tool: {revision} is the commit {commit}"
+        assert names(found) == {"a": "", "pyproject.toml": ""}
+        vcs = {"type": "git", "url": f"{UPSTREAM}tool", "requested-revision": revision}
+        assert locked(found)["vcs"] == {**vcs, "commit-id": commit}
+    _, said = prepare(f"git+{UPSTREAM}tool", tmp_path, upstream.mirrors)
+    assert said.endswith(upstream.head(tool))
+    with pytest.raises(DownloadError, match="has no branch or tag 'none'"):
+        prepare(f"git+{UPSTREAM}tool@none", tmp_path, upstream.mirrors)
+    with pytest.raises(DownloadError, match="cannot read the repository"):
+        prepare(f"git+{UPSTREAM}nothing", tmp_path, upstream.mirrors)
+
+
+def test_the_same_commit_gives_the_same_bytes(upstream: Upstream, tmp_path: Path) -> None:
+    tool = upstream.repository("tool", **{"pyproject.toml": PROJECT})
+    found = [
+        prepare(f"git+{UPSTREAM}tool@{upstream.head(tool)}", tmp_path, upstream.mirrors)[0]
+        for _ in range(2)
+    ]
+    assert len({each.found[0].file.read_bytes() for each in found}) == 1
+
+
+def test_submodules_are_a_part_of_a_repository(upstream: Upstream, tmp_path: Path) -> None:
+    outer = with_submodules(upstream)
+    commit = upstream.head(outer)
+    found, _ = prepare(f"mine @ git+{UPSTREAM}outer@{commit}", tmp_path, upstream.mirrors)
+    assert {"a", "lib/inner/b", "lib/inner/deep/c"} <= {*names(found)}
+
+
+def test_no_submodule_leads_to_this_host(upstream: Upstream, tmp_path: Path) -> None:
+    tool, other = upstream.repository("tool", a="x"), upstream.repository("other", a="x")
+    add_submodule(upstream, tool, other, "lib", f"file://{other}")
+    with pytest.raises(DownloadError, match="cannot fetch a submodule"):
+        prepare(f"mine @ git+{UPSTREAM}tool", tmp_path, upstream.mirrors)
+
+
+def test_a_version_that_is_a_tag_reaches_the_build(upstream: Upstream, tmp_path: Path) -> None:
+    tool = upstream.repository("tool", **{"pyproject.toml": TAGGED})
+    upstream.git("tag", "v1.2", at=tool)
+    upstream.later(tool)
+    commit = upstream.head(tool)
+    assert git.describe_commit(f"{UPSTREAM}tool", commit, upstream.mirrors).startswith("v1.2-1-g")
+    found, _ = prepare(f"git+{UPSTREAM}tool@{commit}", tmp_path, upstream.mirrors)
+    assert ".git_archival.txt" in names(found)
+
+
+@pytest.mark.parametrize("place", ["sub", "sub/code"])
+def test_a_folder_of_a_repository_is_in_it(upstream: Upstream, tmp_path: Path, place: str) -> None:
+    tool = upstream.repository("tool", a="x")
+    (tool / "sub").symlink_to(tmp_path)
+    (tmp_path / "code").mkdir()
+    upstream.git("add", ".", at=tool)
+    upstream.commit(tool)
+    with pytest.raises(InputError, match="there is no folder"):
+        prepare(f"m @ git+{UPSTREAM}tool#subdirectory={place}", tmp_path, upstream.mirrors)
+
+
+def test_links_of_a_repository_stay_in_it(upstream: Upstream, tmp_path: Path) -> None:
+    tool = upstream.repository("tool", a="x")
+    (tool / "b").symlink_to("a")
+    upstream.git("add", ".", at=tool)
+    upstream.commit(tool)
+    found, _ = prepare(f"m @ git+{UPSTREAM}tool", tmp_path, upstream.mirrors)
+    assert names(found) == {"a": "", "b": "a"}
+    (tool / "c").symlink_to("../../etc/passwd")
+    upstream.git("add", ".", at=tool)
+    upstream.commit(tool)
+    with pytest.raises(InputError, match="leads out of it"):
+        prepare(f"m @ git+{UPSTREAM}tool", tmp_path, upstream.mirrors)
+
+
+def test_a_source_without_a_name_as_data_asks_for_one(upstream: Upstream, tmp_path: Path) -> None:
+    tool = upstream.repository("tool", **{"setup.py": "raise SystemExit('code ran')\n"})
+    with pytest.raises(InputError) as refused:
+        prepare(f"git+{UPSTREAM}tool", tmp_path, upstream.mirrors)
+    place = f"git+{UPSTREAM}tool@{upstream.head(tool)}"
+    assert refused.value.problems[0].hint == f"write 'NAME @ {place}'"
+
+
+def test_a_wheel_is_copied_and_locked_by_its_hash(folder: Path) -> None:
+    path = folder / "wheel-1.0-py3-none-any.whl"
+    found, _ = prepare(str(path), folder)
+    digest = digest_of(reference(str(path)))
+    assert locked(found)["archive"] == {"path": str(path), "hashes": {"sha256": digest}}
+    assert found.found[0].file.read_bytes() == path.read_bytes()
+    (folder / "r.txt").write_text(f"{path} --hash=sha256:{HASH}\n")
+    (wrong,) = read_wanted([], [folder / "r.txt"], []).references
+    with pytest.raises(InputError, match="does not have the given hash"):
+        prepare_sources([wrong], folder, Site("", "", None, {}, ()), print)
+
+
+def test_a_folder_is_copied_without_what_tools_leave_there(folder: Path) -> None:
+    code = folder / "code"
+    before = digest_of(reference("./code"))
+    for name in (".git/config", ".venv/x", "__pycache__/x.pyc"):
+        (code / name).parent.mkdir()
+        (code / name).touch()
+    assert digest_of(reference("./code")) == before
+    (code / "more.py").write_text("x = 1\n")
+    assert digest_of(reference("./code")) != before
+    found, _ = prepare("./code", folder)
+    assert names(found) == {"more.py": "", "pyproject.toml": ""}
+    assert locked(found)["directory"] == {"path": str(code)}
+
+
+def test_data_beside_code_is_no_source(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lumicontainer.extending.sources.archive.MOST", 100)
+    (folder / "code/data").write_bytes(b"0" * 200)
+    with pytest.raises(InputError, match="name a folder that has only the code"):
+        digest_of(reference("./code"))
