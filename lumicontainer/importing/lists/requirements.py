@@ -22,7 +22,8 @@ from lumicontainer.importing.draft import (
 from lumicontainer.importing.shell.options import knows_option
 from lumicontainer.system.files.recipe_folder import read_bytes
 
-_HASH = re.compile(r"\s--hash[= ]\S+")
+_OPTIONS = re.compile(r"\s--(?:hash|config-settings?|global-option)[= ].*", re.DOTALL)
+"""Options of one requirement: its hashes, and how it is built."""
 _FILE = re.compile(r"(?i)^(?!ruamel\.)[^\s@:=<>!~;]*\.(txt|in|toml|lock|whl|cfg|ya?ml)(\[[^]]*])?$")
 """A word that names a file, though some are names of packages by their letters."""
 _REQUIREMENT = ("-r", "--requirement")
@@ -50,7 +51,7 @@ def file_lines(draft: Draft, name: str) -> list[FileLine]:
 def add_line(line: FileLine, seen: Sequence[str] = ()) -> None:
     """Add a line as pip reads it; ``seen`` are the files that led to it."""
     if not line.text.startswith("-"):
-        add_requirement(line.part(_HASH.split(line.text)[0]), line.text)
+        add_requirement(line.part(_OPTIONS.sub("", line.text)), line.text)
         return
     found = re.fullmatch(r"(--[\w-]+|-\w)[=\s]*(.*)", line.text)
     option, value = (found[1], found[2]) if found else (line.text, "")
@@ -127,7 +128,7 @@ def add_option(line: FileLine, option: str, value: str) -> None:
 
 def add_requirement(line: FileLine, given: str) -> None:
     """Add a requirement as pip reads it: a name with versions, a URL or a path."""
-    bare = _HASH.split(given)[0].strip()
+    bare = _OPTIONS.sub("", given).strip()
     if _FILE.search(bare):
         line.refuse("it is a file, not the name of a package")
         return
@@ -144,7 +145,7 @@ def add_requirement(line: FileLine, given: str) -> None:
         local = bare.startswith((".", "/")) or "/" in bare
         line.refuse(_PROJECT if local else fault(requirement, bare))
         return
-    _add_named(line, read, hashed=bare != given.strip())
+    _add_named(line, read, hashed=" --hash" in given)
 
 
 def _add_named(line: FileLine, read: Requirement, *, hashed: bool) -> None:

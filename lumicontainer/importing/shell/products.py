@@ -10,6 +10,7 @@ ARCHIVE = re.compile(r"\.(tar(\.\w+)?|tgz|tbz2?|txz|zip)$")
 _REDIRECTION = re.compile(r"[^>&0-9-][12]?>{1,2}\s*[\"']?([\w./+@{}$-]+)")
 _FOLDER = re.compile(r"\s(?:-C|--directory)[ =]?[\"']?([\w./+-]+)")
 _TAR = re.compile(r"\btar\b")
+_FUNCTION = re.compile(r"^\s*(?:function\s+(\w+)|(\w+)\s*\(\s*\)\s*\{)")
 _PREFIX = re.compile(r"(?:--prefix=|-DCMAKE_INSTALL_PREFIX=)[\"']?([\w./+-]+)")
 _SETS = re.compile(r"(?:export\s+|local\s+|declare\s+(?:-\w+\s+)?)?([A-Za-z_]\w*)=")
 
@@ -17,6 +18,7 @@ _SETS = re.compile(r"(?:export\s+|local\s+|declare\s+(?:-\w+\s+)?)?([A-Za-z_]\w*
 def products(text: str, command: Command | None) -> Iterator[str]:
     """Yield the paths that a command writes, as it names them."""
     yield from _PREFIX.findall(text)
+    yield from (first or second for first, second in _FUNCTION.findall(text))
     if command is None:
         yield from _REDIRECTION.findall(text)
         yield from _of_archives(text)
@@ -57,8 +59,7 @@ def _unpacked(words: Sequence[str]) -> Iterator[str]:
         yield folder
     for word in words:
         if ARCHIVE.search(word):
-            name = ARCHIVE.sub("", PurePosixPath(word).name)
-            yield f"{folder}/{name}" if folder else name
+            yield from (f"{folder}/{name}" if folder else name for name in _stems(word))
 
 
 def _of_archives(text: str) -> Iterator[str]:
@@ -67,8 +68,17 @@ def _of_archives(text: str) -> Iterator[str]:
     yield from folders
     for word in re.findall(r"[\w.+/:~%-]+", text):
         if ARCHIVE.search(word):
-            name = ARCHIVE.sub("", PurePosixPath(word).name)
-            yield from (name, *(f"{folder}/{name}" for folder in folders))
+            for name in _stems(word):
+                yield from (name, *(f"{folder}/{name}" for folder in folders))
+
+
+def _stems(archive: str) -> Iterator[str]:
+    """Yield the folders that an archive may hold: its name, also without the machine behind."""
+    name = ARCHIVE.sub("", PurePosixPath(archive).name)
+    while name:
+        yield name
+        begin, _, _ = name.rpartition("-")
+        name = begin if re.search(r"\d", begin) else ""
 
 
 def value_of(words: Sequence[str], *options: str) -> str:

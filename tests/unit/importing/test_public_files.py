@@ -184,11 +184,18 @@ def test_a_checksum_of_a_download_pins_it(dockerfile: Import) -> None:
 
 
 @pytest.mark.parametrize(
-    "image", ["nvcr.io/nvidia/pytorch:24.06-py3", "huggingface/transformers-pytorch-gpu"]
+    ("image", "layer"),
+    [
+        ("nvcr.io/nvidia/pytorch:24.06-py3", "pytorch"),
+        ("huggingface/transformers-pytorch-gpu", "pytorch"),
+        ("huggingface/transformers-pytorch-deepspeed-latest-gpu", "deepspeed"),
+    ],
 )
-def test_a_base_with_many_packages_is_not_replaced_by_one(imported: Import, image: str) -> None:
+def test_a_base_with_many_packages_is_not_replaced_by_one(
+    imported: Import, image: str, layer: str
+) -> None:
     draft = imported("Dockerfile", f"FROM {image}\n")
-    assert "pytorch" in draft.layers
+    assert layer in draft.layers
     assert [each.partition(", such")[0] for each in missing(draft)] == ["other packages"]
 
 
@@ -209,3 +216,31 @@ def test_packages_of_pip_in_a_list_of_conda_lock_are_carried(imported: Import) -
     package = "https://a.example/conda-forge/noarch/polars-1.9.0-py311_0.conda#bb"
     draft = imported("list.txt", f"@EXPLICIT\n{package}\n# pip hydra-core @ {wheel}\n")
     assert list(draft.python) == ["polars==1.9.0", "hydra-core==1.3.2"]
+
+
+@pytest.mark.parametrize(
+    "definition", ["inst() { pip install $1; }", "function inst { pip install $1; }"]
+)
+def test_a_function_that_is_not_carried_is_not_called(dockerfile: Import, definition: str) -> None:
+    draft = dockerfile(f"RUN {definition}; inst polars")
+    assert (missing(draft), draft.script) == ([definition], [])
+
+
+def test_the_installer_of_rocm_is_the_layer(dockerfile: Import) -> None:
+    draft = dockerfile("RUN amdgpu-install -y --usecase=rocm")
+    assert (draft.layers, draft.script) == ({"rocm"}, [])
+
+
+def test_an_archive_may_hold_a_folder_of_a_shorter_name(dockerfile: Import) -> None:
+    name = "julia-1.10.2-linux-x86_64.tar.gz"
+    draft = dockerfile(
+        f"RUN curl -LO https://a.example/{name} && tar -xzf {name} -C /opt\n"
+        "RUN ln -s /opt/julia-1.10.2/bin/julia /usr/local/bin/julia"
+    )
+    assert (missing(draft), draft.script) == ([f"https://a.example/{name}"], [])
+
+
+def test_a_requirement_is_carried_without_options_of_its_build(imported: Import) -> None:
+    text = 'PyYAML==6.0.1 --config-settings="--global-option=--without-libyaml"\n'
+    draft = imported("requirements.txt", text)
+    assert (list(draft.python), missing(draft)) == (["PyYAML==6.0.1"], [])
