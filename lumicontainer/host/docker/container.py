@@ -22,7 +22,15 @@ from typing import Any, NamedTuple, TypeVar
 import lumicontainer
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.host.docker import terminal
-from lumicontainer.host.docker.daemon import LABEL, connect, imported_id, own_label, refusals
+from lumicontainer.host.docker.daemon import (
+    LABEL,
+    connect,
+    imported_id,
+    own_label,
+    read_field,
+    read_kind,
+    refusals,
+)
 from lumicontainer.system import budget, process
 from lumicontainer.system.files.temporary import plain_folder
 from lumicontainer.system.os_errors import guarded
@@ -189,7 +197,8 @@ def _take_top(client: Any, container: Any, spec: Spec) -> int:
     folders = {each.name for each in root.iterdir() if each.is_dir() and not each.is_symlink()}
     mounted = {target.split("/")[1] for target in (*spec.binds, *spec.writes)}
     hidden = {*folders, *mounted, *_OF_CONTAINERS, ".dockerenv"}
-    rows = {row["Path"][1:]: row["Kind"] for row in container.diff() or ()}
+    changes = read_kind(container.diff() or [], list)
+    rows = {read_field(row, "Path", str)[1:]: read_field(row, "Kind", int) for row in changes}
     names = sorted(name for name in rows if "/" not in name and name not in hidden)
     if not names:
         return 0

@@ -1,13 +1,17 @@
-"""Find the Docker daemon. Only this module imports the package ``docker``."""
+"""Find the Docker daemon, and read what it answers.
+
+Only this module and ``client.py`` import the package ``docker``.
+"""
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from lumicontainer.errors import HostError, Problem, SpaceError
+from lumicontainer.errors import HostError, LumicontainerError, Problem, SpaceError
 from lumicontainer.host.transfers import json_object
 from lumicontainer.system.os_errors import FULL
 
@@ -25,17 +29,25 @@ _REFUSED = (
     ("Connection refused", f"sudo systemctl start docker, or name another one: {_OTHER}"),
 )
 _HINT = f"check DOCKER_HOST, such as: {_OTHER}"
+T = TypeVar("T")
+_LONGEST_ROW = 1 << 20
+"""Bytes of a row of its progress."""
+
+
+class AnswerError(ValueError):
+    """An answer of the daemon has another form; ``refusals`` reports it."""
 
 
 def connect() -> Any:
     """Return the client of the daemon; raise ``HostError`` if none answers."""
     try:
-        import docker  # noqa: PLC0415 - it takes 70 ms, and is not always installed
+        # It takes 70 ms, and the package docker is not always installed.
+        from lumicontainer.host.docker.client import DockerClient  # noqa: PLC0415
     except ImportError as error:
         hint = "pip install 'lumicontainer[docker]'"
         raise HostError(Problem("the Python package docker is missing", hint=hint)) from error
     with refusals():
-        return docker.from_env()
+        return DockerClient.from_env()
 
 
 @contextmanager
@@ -53,6 +65,55 @@ def refusals() -> Iterator[None]:
         why = str(error)
         why, hint = next((row for row in _REFUSED if row[0] in why), (why, _HINT))
         raise HostError(Problem(SILENT, address(), why, hint)) from error
+    except Exception as error:
+        if not _is_of_answer(error):
+            raise
+        what, why = "the Docker daemon gave an invalid answer", f"{error or type(error).__name__}"
+        raise HostError(Problem(what, address(), f"{why:.500}", _HINT)) from error
+
+
+def _is_of_answer(error: Exception) -> bool:
+    """Return whether an error is one of reading an answer: of ours, or of the package docker."""
+    if isinstance(error, LumicontainerError):
+        return False
+    if isinstance(error, OSError) and not isinstance(error, ConnectionError | TimeoutError):
+        return False
+    frames = (
+        frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)
+    )
+    return isinstance(error, AnswerError) or any(each.split(".")[0] == "docker" for each in frames)
+
+
+def read_field(row: Any, name: str, kind: type[T]) -> T:
+    """Return a field of an answer's object; raise ``AnswerError`` if it is of another kind."""
+    found = read_kind(row, dict).get(name)
+    return read_kind(found, kind, name)
+
+
+def read_kind(value: Any, kind: type[T], name: str = "the answer") -> T:
+    """Return a value of an answer; raise ``AnswerError`` if it is of another kind."""
+    if not isinstance(value, kind):
+        raise AnswerError(f"{name}: expected {kind.__name__}, got {type(value).__name__}")
+    return value
+
+
+def read_labels(found: Any) -> dict[str, str]:
+    """Return the labels of an answer, which may be none; raise ``AnswerError``."""
+    return {
+        name: read_kind(value, str, name) for name, value in read_kind(found or {}, dict).items()
+    }
+
+
+def read_rows(chunks: Iterable[bytes | str]) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects of an answer, one a line, as they come; text is an answer as a whole."""
+    pending = b""
+    for chunk in chunks:
+        new = chunk.encode("utf-8", "replace") if isinstance(chunk, str) else chunk
+        *rows, pending = (pending + new).split(b"\n")
+        yield from map(json_object, rows)
+        if len(pending) > _LONGEST_ROW:
+            raise AnswerError(f"it has a row of more than {_LONGEST_ROW >> 20} MiB")
+    yield json_object(pending)
 
 
 def address() -> str:
@@ -70,10 +131,10 @@ def remove_leftovers(client: Any) -> None:
     # The plain lists: the package would ask for each entry, which another build may have removed.
     api, wanted = client.api, {"label": LABEL}
     with refusals():
-        for row in filter(_is_left, api.containers(all=True, filters=wanted)):
-            _remove(api.remove_container, row["Id"], force=True, v=True)
-        for row in filter(_is_left, api.images(filters=wanted)):
-            _remove(api.remove_image, row["Id"], force=True)
+        for row in filter(_is_left, read_kind(api.containers(all=True, filters=wanted), list)):
+            _remove(api.remove_container, read_field(row, "Id", str), force=True, v=True)
+        for row in filter(_is_left, read_kind(api.images(filters=wanted), list)):
+            _remove(api.remove_image, read_field(row, "Id", str), force=True)
 
 
 def _remove(remove: Callable[..., object], name: str, **options: bool) -> None:
@@ -106,14 +167,14 @@ def labels_of(client: Any, image: str) -> dict[str, str]:
     """Return the labels of an image; none if the daemon does not have it."""
     try:
         with refusals():
-            return dict(client.images.get(image).labels)
+            return read_labels(client.images.get(image).labels)
     except HostError:
         return {}
 
 
 def _is_left(row: Mapping[str, Any]) -> bool:
     """Return whether the process that made something has ended; others may use the label, too."""
-    found = _OWN_LABEL.fullmatch((row.get("Labels") or {}).get(LABEL, ""))
+    found = _OWN_LABEL.fullmatch(read_labels(read_kind(row, dict).get("Labels")).get(LABEL, ""))
     if found is None:
         return False
     namespace, pid, started = found.groups()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from lumicontainer.core.render.jinja import docker_quote
 from lumicontainer.host.docker.container import on_host, run, serve
-from lumicontainer.host.docker.daemon import imported_id
+from lumicontainer.host.docker.daemon import imported_id, read_field, read_kind
 from lumicontainer.system.files.temporary import plain_folder
 from lumicontainer.system.terminal.output import say
 
@@ -64,8 +64,9 @@ def import_image(client: Any, archive: str, spec: ImageSpec) -> str:
 
 
 def _is_podman(client: Any) -> bool:
-    parts = client.version().get("Components") or ()
-    return any(part["Name"] == "Podman Engine" for part in parts)
+    parts = read_kind(client.version(), dict).get("Components") or []
+    names = [read_field(part, "Name", str) for part in read_kind(parts, list)]
+    return "Podman Engine" in names
 
 
 def instructions(client: Any, spec: ImageSpec) -> list[str]:

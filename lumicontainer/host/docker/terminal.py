@@ -12,6 +12,8 @@ import tty
 from collections.abc import Iterator
 from typing import Any
 
+from lumicontainer.host.docker.daemon import read_field
+
 _ATTACH = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
 
 
@@ -32,7 +34,7 @@ def follow(client: Any, container: Any, *, given: bytes) -> int:
             target = sys.stderr.buffer if number == STDERR else sys.stdout.buffer
             target.write(data)
             target.flush()
-    return int(client.api.wait(container.id, timeout=None)["StatusCode"])
+    return read_field(client.api.wait(container.id, timeout=None), "StatusCode", int)
 
 
 def _send(own: socket.socket, given: bytes) -> None:
