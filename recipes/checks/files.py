@@ -85,6 +85,8 @@ ANY_LEFT = re.compile("|".join(translate(each) for patterns in LEFT.values() for
 READABLE = ("/opt/", "/usr/")
 HIDDEN = {"/tmp", "/var/tmp", "/root", "/home"}
 """Where engines mount something, so that what the image has there is not seen."""
+BASE_MODES = Path("/.singularity.d/base-modes.txt")
+"""The paths of a base image, one a line, whose modes its makers chose."""
 
 
 class Found:
@@ -106,23 +108,33 @@ def fits(path, patterns):
     return any(fnmatch(path, pattern) for pattern in patterns)
 
 
-def look(one, system, found):
-    """Note what is wrong with the modes and the place of a path."""
+def look(one, system, found, of_base):
+    """Note what is wrong with a path; ``of_base`` gets the modes that a base's makers chose."""
     mode = one.mode
     if one.is_file() and mode & (stat.S_ISUID | stat.S_ISGID):
         found.add("a program becomes another user or group (setuid, setgid)", one.path)
+    # The makers of a base image may have closed a folder, and its users have no way to open it.
+    modes = of_base if one.path in base_modes else found
     open_ = mode & stat.S_IWOTH and (one.is_file() or one.is_folder())
     if open_ and not (one.is_folder() and mode & stat.S_ISVTX):
-        found.add("anybody may write to it", one.path)
+        modes.add("anybody may write to it", one.path)
     wanted = stat.S_IROTH | (stat.S_IXOTH if one.is_folder() else 0)
     plain = one.path.startswith(READABLE) and (one.is_file() or one.is_folder())
     # The distribution keeps a few of its own for itself, as the rules of polkit.
     if plain and wanted & ~mode and one.path not in system:
-        found.add("only some users can read it", one.path)
+        modes.add("only some users can read it", one.path)
     if one.is_folder() or (one.is_file() and not one.size):
         return
     if ANY_LEFT.fullmatch(one.path) and not is_own(one.path):
         found.add(next(what for what, each in LEFT.items() if fits(one.path, each)), one.path)
+
+
+def paths_of_base():
+    """Return the paths of a base image whose modes its makers chose."""
+    try:
+        return set(os.fsdecode(BASE_MODES.read_bytes()).split("\n"))
+    except OSError:  # This image is not on another one.
+        return set()
 
 
 def of_distribution():
@@ -180,15 +192,16 @@ def certificates(path):
     return {"".join(body.split()) for body in CERTIFICATE.findall(text)}
 
 
-found = Found()
+found, of_base = Found(), Found()
 system = of_distribution()
+base_modes = paths_of_base()
 # What published packages hold is public.
 public = system | {path for package in PACKAGES for path, _ in package.files}
 host = [each.encode() for each in os.environ.get(HOST_PATHS, "").split(":") if each]
 paths = 0
 for one in walk("/", MOUNTED):
     paths += 1
-    look(one, system, found)
+    look(one, system, found, of_base)
     plain = one.is_file() and 0 < one.size <= LARGEST and not one.path.endswith(".pyc")
     if plain and one.path not in public:
         search(one.path, host, found)
@@ -201,6 +214,9 @@ if own and example.exists() and sources.exists() and example.read_bytes() != sou
     found.add("apt's sources are not the distribution's own", str(sources))
 if found.paths:
     failed(*found.words())
+if of_base.paths:
+    note("of the base image", [*of_base.words()])
+    print(*(f"of the base image: {words}" for words in of_base.words()), sep="\n")
 unseen = sorted(MOUNTED & HIDDEN)
 note("hidden by mounts", unseen)
 print(f"{paths} paths are clean; not seen for what is mounted there: {', '.join(unseen) or 'none'}")

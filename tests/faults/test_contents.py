@@ -94,6 +94,16 @@ def test_files_that_only_look_dangerous_are_let_be(image: Path, broken: Broken) 
     holds(broken.verify(image, "image/files"))
 
 
+def test_modes_that_the_makers_of_a_base_chose_are_said_and_let_be(
+    image: Path, broken: Broken
+) -> None:
+    broken.write("/.singularity.d/base-modes.txt", "/opt/theirs\n")
+    broken.folder_with("/opt/theirs", 0o750)
+    row = broken.verify(image, "image/files")
+    holds(row)
+    assert row["facts"]["of the base image"] == ["only some users can read it: /opt/theirs"]
+
+
 def test_what_engines_mount_over_the_image_counts_as_unseen(image: Path, broken: Broken) -> None:
     row = broken.option("--containall").verify(image, "image/files")
     holds(row)

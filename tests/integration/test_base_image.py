@@ -54,6 +54,7 @@ def tree(theirs: Path) -> Path:
     os.mkfifo(odd / "pipe")
     (odd / "one").write_bytes(b"x" * 200_000)
     (odd / "two").hardlink_to(odd / "one")
+    odd.chmod(0o750)
     return path
 
 

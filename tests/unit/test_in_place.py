@@ -39,8 +39,17 @@ def test_a_base_gets_what_engines_look_for_and_loses_its_caches(tmp_path: Path) 
     made = {path: row.mode for path, row in rows.items() if row.kind == FOLDER}
     assert made | {"tmp": 0o1777, "root": 0o700, "proc": 0o755, ".singularity.d/env": 0o755} == made
     assert {path for path, row in rows.items() if row.kind == FILE} == {
-        *("etc/hostname", "etc/resolv.conf", ".singularity.d/env/99-base.sh")
+        *("etc/hostname", "etc/resolv.conf"),
+        *(".singularity.d/env/99-base.sh", ".singularity.d/base-modes.txt"),
     }
+
+
+def test_modes_that_the_makers_of_a_base_chose_are_listed(tmp_path: Path) -> None:
+    files = {b"closed": Tree({b"f": b""}, mode=0o750), b"key": File(b"", 0o600), b"plain": b""}
+    tree = Tree({b"opt": Tree({**files, b"open": File(b"", 0o666), b"new\nline": File(b"", 0)})})
+    edits = base_edits(read_squashfs(write_layer(tmp_path / "image", tree)))
+    listed = (edits.read(".singularity.d/base-modes.txt") or b"").split()
+    assert listed == [b"/opt/closed", b"/opt/key", b"/opt/open", b"/root", b"/tmp", b"/var/tmp"]
 
 
 def test_folders_above_a_change_keep_their_owners_and_modes(tmp_path: Path) -> None:

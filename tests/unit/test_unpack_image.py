@@ -58,6 +58,7 @@ def names(tree: Path) -> set[str]:
 
 HOSTS = "127.0.0.1 localhost\n::1 localhost\n"
 OURS = ("etc/hosts", "etc/hostname", "etc/resolv.conf", ".singularity.d/env/99-base.sh")
+OURS += (".singularity.d/base-modes.txt",)
 
 
 def test_a_layer_changes_and_removes_what_lies_below(tree: Path, image: Tree) -> None:
@@ -203,6 +204,14 @@ def test_a_folder_that_a_link_replaces_gives_its_mode_to_nothing(
     unpack(image, layer(tree.parent, folder("a"), folder("a/ssh"), member("a/key", uid=7)))
     unpack(image, layer(tree.parent, *removal, link("a", "../ours")))
     assert settle(image) == []
+
+
+def test_modes_that_the_makers_of_an_image_chose_are_listed(tree: Path, image: Tree) -> None:
+    closed = member("opt/closed", tarfile.DIRTYPE, mode=0o750)
+    unpack(image, layer(tree.parent, closed, member("opt/plain"), member("opt/key", mode=0o600)))
+    settle(image)
+    listed = (tree / ".singularity.d/base-modes.txt").read_text()
+    assert listed.split() == ["/opt/closed", "/opt/key", "/root", "/tmp", "/var/tmp"]
 
 
 def test_a_removed_file_gives_its_mode_to_no_folder(tree: Path, image: Tree) -> None:

@@ -109,7 +109,7 @@ class Edits:
     def look(self, path: str) -> Seen | None:
         """Return what is at a path; None if it is missing."""
         node = self.find(path).node
-        return Seen(_TYPES[node.kind] | node.mode, node.size) if node else None
+        return Seen(mode_of(node), node.size) if node else None
 
     def add(self, member: Member, content: bytes) -> None:
         """Add a file or a folder, or remove what a member marks as gone."""
@@ -241,6 +241,11 @@ class Edits:
             removed = {each[len(below) :] for each in self._hidden if each.startswith(below)}
             names = {os.fsdecode(name) for name in found.node.children}
             self._hidden[path] = names | {each.partition("/")[0] for each in removed}
+
+
+def mode_of(node: Node) -> int:
+    """Return the mode of a node with its kind, as stat(2) has it."""
+    return _TYPES[node.kind] | node.mode
 
 
 def _stage(upper: Path, rows: Mapping[str, Row], contents: Mapping[str, bytes]) -> None:

@@ -15,6 +15,8 @@ from lumicontainer.core.shipped import programs
 
 ASSEMBLY = 4
 """Counts the ways in which layers were made and packed: another way makes other keys."""
+_SETTLED = 1
+"""Counts the same for images that become bases."""
 
 
 def planned(resolved: Resolved) -> Plan:
@@ -32,6 +34,8 @@ def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
         "image": _image(bootstrap),
         "assembly": ASSEMBLY,
     }
+    if not bootstrap.by_debootstrap:
+        inputs["settled"] = _SETTLED
     base = with_program(inputs, after_bootstrap(bootstrap))
     stack = [Parent(BASE, key_of({"base": base}), {}, ())]
     steps = []

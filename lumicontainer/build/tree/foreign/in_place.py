@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lumicontainer.build.tree import index
-from lumicontainer.build.tree.edits import Edits
+from lumicontainer.build.tree.edits import Edits, mode_of
 from lumicontainer.build.tree.foreign.layer import Allowance
 from lumicontainer.build.tree.foreign.refusal import refusal
-from lumicontainer.build.tree.foreign.settle import own_layer
+from lumicontainer.build.tree.foreign.settle import BASE_MODES, list_unusual_modes, own_layer
 from lumicontainer.build.tree.foreign.tree import GONE, MOST_MEMBERS, require_path
 from lumicontainer.build.tree.index import Row
 from lumicontainer.core.plan.base import REMOVED
@@ -48,6 +48,8 @@ def base_edits(layer: Squashfs) -> Edits:
     for pattern in REMOVED:
         for path in edits.glob(pattern):
             edits.remove(path)
+    modes = ((path, mode_of(node)) for path, node in walk(layer.root))
+    edits.write(BASE_MODES, list_unusual_modes(modes))
     return edits
 
 

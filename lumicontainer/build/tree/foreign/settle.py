@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from lumicontainer.build.tree.foreign.archive import FILE, FOLDER, Member
@@ -21,6 +21,8 @@ _REAL = ("etc", ".singularity.d", ".singularity.d/env", ".singularity.d/libs")
 _REPLACED = ("tmp", "var/tmp")
 """Engines mount there: a link is replaced by a folder."""
 _ENGINES_PART = ".singularity.d/env/99-base.sh"
+BASE_MODES = ".singularity.d/base-modes.txt"
+"""The paths that a base closes or opens to all users; the check image/files reads it."""
 _HOSTS = b"127.0.0.1 localhost\n::1 localhost\n"
 
 
@@ -54,6 +56,7 @@ def settle(tree: Tree, environment: Sequence[str] | None = None) -> list[str]:
         tree.add(member, [content])
     if environment is not None:
         tree.add(_file(variables.PLACE, 0o755), [variables.script(environment).encode()])
+    tree.add(_file(BASE_MODES), [list_unusual_modes(_modes(tree))])
     return list(_finish(tree))
 
 
@@ -77,6 +80,32 @@ def own_layer(tree: Looked) -> Iterator[tuple[Member, bytes]]:
     yield from ((_file(path), content) for path, content in files.items())
     if not _has_content(tree, _ENGINES_PART):
         yield _file(_ENGINES_PART, 0o755), variables.ENGINES_PART.read_bytes()
+
+
+def list_unusual_modes(modes: Iterable[tuple[str, int]]) -> bytes:
+    """Return a line for each file and folder that not all users can read, or that all can write.
+
+    ``modes`` has paths without a leading slash, and their modes with their kinds.
+    """
+    found = sorted(path for path, mode in modes if _is_unusual(mode) and "\n" not in path)
+    return b"".join(os.fsencode(f"/{path}\n") for path in found)
+
+
+def _is_unusual(mode: int) -> bool:
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        return False
+    reads = stat.S_IROTH | (stat.S_IXOTH if stat.S_ISDIR(mode) else 0)
+    return bool(reads & ~mode or mode & stat.S_IWOTH)
+
+
+def _modes(tree: Tree) -> Iterator[tuple[str, int]]:
+    """Yield each path of a tree with its mode; folders get theirs at the end."""
+    for above, folders, files, here in os.fwalk(".", dir_fd=tree.root):
+        for name in (*folders, *files):
+            there = os.lstat(name, dir_fd=here)
+            own = tree.owned.get(there.st_ino)
+            mode = there.st_mode if own is None or own.mode is None else stat.S_IFDIR | own.mode
+            yield f"{above}/{name}"[2:], mode
 
 
 def _file(path: str, mode: int = 0o644) -> Member:
