@@ -17,7 +17,7 @@ from lumicontainer.constants import HOME, LONGEST_CHECK, OPEN_PATH, STEM
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.image import inspect as images
 from lumicontainer.inside.verify.options import LEVELS
-from lumicontainer.inside.verify.outcome import OUTCOMES
+from lumicontainer.inside.verify.outcome import OUTCOMES, from_plain
 
 Schema: TypeAlias = Any
 """A ``Kind``; ``[schema]`` for a list; ``(schema, ...)`` for a list with one schema a position; a
@@ -311,3 +311,14 @@ def _read(image: Path, content: bytes, schema: Schema, name: str) -> Any:
 def _damaged(image: Path, name: str, why: str) -> InputError:
     hint = "lumicontainer inspect --check finds changed bytes; rebuild the image"
     return InputError(Problem("a record of the image is damaged", f"{image}: {name}", why, hint))
+
+
+def read_results(text: bytes) -> Mapping[str, Any] | None:
+    """Return the report that lumi-verify printed; None if it is invalid."""
+    try:
+        data: Mapping[str, Any] = parse(text, RESULTS)
+        for each in data["checks"]:
+            from_plain(each)
+    except ValueError:
+        return None
+    return data

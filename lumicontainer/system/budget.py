@@ -66,6 +66,8 @@ QUESTION = Helper(10 * _MINUTE, 64 * _MIB, _SLOW)
 """A program of this host that answers a question."""
 ENGINE = Helper(30 * _MINUTE, 256 * _MIB, _SLOW)
 """An engine that starts a container for a question; a shared file system may be slow."""
+REPORT = Helper(math.inf, 64 * _MIB, "run its checks one by one: verify -k NAME")
+"""The report of the checks of an image, which have limits of time themselves."""
 FILES = Helper(24 * _HOUR, 1 * _GIB, _SLOW)
 """A program that lists, copies, packs or removes files."""
 DOWNLOAD = Helper(SOURCE.seconds + _HOUR, 64 * _MIB, _NETWORK, DownloadError)

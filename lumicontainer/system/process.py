@@ -32,7 +32,7 @@ from lumicontainer.system.os_errors import hint_for
 from lumicontainer.system.output_log import OutputLog
 from lumicontainer.system.terminal.masking import masked
 from lumicontainer.system.terminal.output import clean, trace
-from lumicontainer.system.waiting import to_its_end
+from lumicontainer.system.waiting import task_group, to_its_end
 
 _GRACE = 10.0
 """Seconds that an interrupted program has before it is killed."""
@@ -283,7 +283,8 @@ async def logged(  # noqa: PLR0913 - callers pass them by name
     ``on_line`` and ``on_cut``. ``result`` gets stdout unchanged. An interruption ends the program
     and its children.
 
-    Raises ``SilentError`` or ``OverdueError`` and kills them if ``patience`` ends.
+    Raises ``OverLimitError`` and kills them if the result exceeds its limit, ``SilentError`` or
+    ``OverdueError`` if ``patience`` ends.
     """
     with _starting(command):
         child = await _start(
@@ -291,7 +292,7 @@ async def logged(  # noqa: PLR0913 - callers pass them by name
                 *_bound(command),
                 env=env,
                 stdin=PIPE if given else DEVNULL,
-                stdout=result or PIPE,
+                stdout=PIPE,
                 stderr=PIPE if result else STDOUT,
                 start_new_session=True,
             )
@@ -302,7 +303,11 @@ async def logged(  # noqa: PLR0913 - callers pass them by name
         if given:
             await _give(child, given)
         chunks = _chunks(output, child.pid, patience or Patience())
-        await _follow(chunks, OutputLog(log, on_line, on_cut))
+        with _limited(command, budget.REPORT):
+            async with task_group() as group:
+                if result and child.stdout:
+                    group.create_task(_copy(child.stdout, result, budget.REPORT))
+                await _follow(chunks, OutputLog(log, on_line, on_cut))
         return await child.wait()
     finally:
         await to_its_end(_end(child))
@@ -328,6 +333,15 @@ async def _give(child: Process, given: Awaitable[bytes]) -> None:
     with contextlib.suppress(ConnectionError):  # It has ended, and its output says why.
         await child.stdin.drain()
     child.stdin.close()
+
+
+async def _copy(output: asyncio.StreamReader, result: IO[bytes], limits: Helper) -> None:
+    size = 0
+    while piece := await output.read(1 << 16):
+        size += len(piece)
+        if size > limits.most:
+            raise LimitError(f"it printed more than {limits.most} bytes")
+        result.write(piece)
 
 
 async def _follow(chunks: AsyncIterator[bytes], log: OutputLog) -> None:

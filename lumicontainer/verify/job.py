@@ -11,12 +11,13 @@ from lumicontainer.core.model import Platform
 from lumicontainer.core.render.jinja import fill
 from lumicontainer.engines import Engine
 from lumicontainer.errors import Problem
+from lumicontainer.image.records import read_results
 from lumicontainer.inside.node.cpulist import parse_cpus
 from lumicontainer.jobs import follow, slurm, variables
 from lumicontainer.jobs.follow import Asked, Listener
-from lumicontainer.system import process
+from lumicontainer.system import budget, process
 from lumicontainer.verify.local import names, verify_command
-from lumicontainer.verify.results import PartialResult, passed, read_results
+from lumicontainer.verify.results import PartialResult, passed
 from lumicontainer.verify.subject import Row
 
 MPI, NO_MPI = "pmi2", "none"
@@ -144,12 +145,18 @@ def run(job: Job, listener: Listener) -> Collected:
     return collected
 
 
+def _read_report(path: Path) -> bytes:
+    """Return a report; of one that is too long only the beginning, which is no report."""
+    with path.open("rb") as file:
+        return file.read(budget.REPORT.most)
+
+
 def _collect(job: Job, folder: Path, end: str) -> Collected:
     log = folder / follow.LOG
     parts = []
     for number, step in enumerate(job.steps):
         path, code = folder / f"{number}.json", folder / f"{number}.code"
-        data = read_results(path.read_bytes()) if path.exists() else None
+        data = read_results(_read_report(path)) if path.exists() else None
         status = code.read_text().strip() if code.exists() else ""
         ended = f"exit code {status}" if status else end or "it did not start"
         why = ""

@@ -13,12 +13,13 @@ from lumicontainer.core.model import Platform
 from lumicontainer.engines import Engine, find_engine
 from lumicontainer.errors import HostError
 from lumicontainer.host.binds import Needs, needs_of
+from lumicontainer.image.records import read_results
 from lumicontainer.inside.verify.local import BESIDE, runs_beside_others
 from lumicontainer.inside.verify.outcome import FAILED, Outcome
 from lumicontainer.system import process
 from lumicontainer.system.terminal.progress import Progress
 from lumicontainer.system.waiting import completed, task_group
-from lumicontainer.verify.results import PartialResult, read_results, row
+from lumicontainer.verify.results import PartialResult, row
 from lumicontainer.verify.subject import Row
 
 _CLEANED = ("cleanenv", "containall")
@@ -126,9 +127,12 @@ async def _run(
         return PartialResult(checks)
     output = io.StringIO()
     with tempfile.TemporaryFile() as result:
-        status = await process.logged(
-            command, output, env=os.environ, on_line=on_line, result=result
-        )
+        try:
+            status = await process.logged(
+                command, output, env=os.environ, on_line=on_line, result=result
+            )
+        except process.OverLimitError as error:
+            return PartialResult(checks, None, error.problems[0].why)
         result.seek(0)
         data = read_results(result.read())
     if data:

@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 from lumicontainer import __version__
 from lumicontainer.errors import InputError
-from lumicontainer.image import records
 from lumicontainer.image.records import key
 from lumicontainer.inside.verify import report
-from lumicontainer.inside.verify.outcome import ERROR, FAILED, Outcome, from_plain
+from lumicontainer.inside.verify.outcome import ERROR, FAILED, Outcome
 from lumicontainer.verify.subject import Row, Subject
 
 row = report.row
@@ -37,17 +36,6 @@ class PartialResult(NamedTuple):
         outcome = Outcome(ERROR, self.why or self.interrupted or "lumi-verify did not report it")
         own = [found.pop(each["name"], None) or row(each, outcome) for each in self.checks]
         return [*own, *found.values()]
-
-
-def read_results(text: bytes) -> Mapping[str, Any] | None:
-    """Return the report that lumi-verify printed; None if it is invalid."""
-    try:
-        data: Mapping[str, Any] = records.parse(text, records.RESULTS)
-        for each in data["checks"]:
-            from_plain(each)
-    except ValueError:
-        return None
-    return data
 
 
 def joined(

@@ -1,6 +1,9 @@
 """A helper program that does not end, or prints without end, is ended and named."""
 
+import asyncio
+import io
 import math
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -104,3 +107,25 @@ def test_the_exit_code_and_the_hint_are_those_of_the_cause(limits: Helper, code:
     assert problem.hint == limits.hint
     assert problem.where == "sleep 1000"
     assert math.isfinite(limits.seconds)
+
+
+def test_a_report_without_end_is_ended(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports are kept apart from the log, and read at once."""
+    monkeypatch.setattr(budget, "REPORT", LITTLE)
+    script = f": {mark}; head -c 9000 /dev/zero; sleep 1000; true"
+    command = ["bash", "-c", script]
+    with tempfile.TemporaryFile() as report:
+        running = process.logged(command, io.StringIO(), result=report)
+        with pytest.raises(process.OverLimitError, match="it printed more than 5000 bytes"):
+            asyncio.run(running)
+        assert report.tell() <= LITTLE.most
+    wait_until_gone(mark)
+
+
+def test_a_report_is_kept_byte_for_byte() -> None:
+    command = ["bash", "-c", r"printf '\xff\0\r\n\e[2J'; echo log >&2"]
+    log = io.StringIO()
+    with tempfile.TemporaryFile() as report:
+        assert asyncio.run(process.logged(command, log, result=report)) == 0
+        report.seek(0)
+        assert (report.read(), log.getvalue()) == (b"\xff\0\r\n\x1b[2J", "log\n")

@@ -13,6 +13,7 @@ from junitparser import JUnitXml
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.engines.apptainer import Apptainer
 from lumicontainer.errors import InputError
+from lumicontainer.image.records import read_results
 from lumicontainer.inside.verify import report
 from lumicontainer.inside.verify.outcome import FAILED, PASSED, Outcome
 from lumicontainer.verify import html, job, results
@@ -111,7 +112,7 @@ def test_a_step_that_ends_otherwise_than_its_report_says_is_a_failed_job(
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"checks": 1}', b"srun: error: x\n{}"])
 def test_what_is_no_report_is_none(text: bytes) -> None:
-    assert results.read_results(text) is None
+    assert read_results(text) is None
 
 
 RANK = {"rank": 1, "host": "nid1", "state": FAILED, "halted": False, "reason": "x", "seconds": 1.0}
@@ -134,7 +135,7 @@ def other_reports(value: Any) -> Iterator[Any]:
 def test_a_report_of_an_image_is_joined_or_is_none(tmp_path: Path) -> None:
     wanted, read = [check("a/b")], 0
     for each in [REPORTED, *other_reports(REPORTED)]:
-        data = results.read_results(json.dumps(each).encode())
+        data = read_results(json.dumps(each).encode())
         read += data is not None
         part = PartialResult(wanted, data)
         whole = joined(tmp_path, part)
@@ -146,7 +147,7 @@ def test_a_report_of_an_image_is_joined_or_is_none(tmp_path: Path) -> None:
 
 
 def test_a_report_that_is_nested_too_deep_is_none() -> None:
-    assert results.read_results(b"[" * 60_000) is None
+    assert read_results(b"[" * 60_000) is None
 
 
 def test_reports_are_written_of_every_result(tmp_path: Path) -> None:

@@ -1,0 +1,38 @@
+"""The Python of an image prints anything, without end: no command believes it, or fills memory."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ..integration.conftest import lumicontainer, recipes, small, write_small
+
+__all__ = ["recipes", "small"]
+
+
+def build(folder: Path, prints: str, *words: object, code: int) -> subprocess.CompletedProcess[str]:
+    """Build an image whose Python runs a command of the shell in place of lumi-verify."""
+    verifies = f'case "$*" in *lumi-verify*) {prints}; exit ;; esac'
+    script = f'#!/bin/sh\n{verifies}\nexec python3.11 "$@"\n'
+    install = (
+        "set -euo pipefail\nmkdir /opt/greet\necho x >/opt/greet/greeting\nrm /usr/bin/python3\n"
+        f"cat >/usr/bin/python3 <<'END'\n{script}END\nchmod 755 /usr/bin/python3\n"
+    )
+    own = write_small(folder / "own", {"layers/greet/install.sh": install})
+    options = ("--recipes", own, "--output", folder / "x.sif")
+    return lumicontainer("build", "small", *options, *words, code=code)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("prints", ["echo []", "echo '{\"checks\": []}'"])
+def test_a_build_takes_no_answer_for_a_report(tmp_path: Path, prints: str) -> None:
+    done = build(tmp_path, prints, code=1)
+    assert "error: cannot check the image (exit code 0)\n    why: lumi-verify " in done.stderr
+    assert not (tmp_path / "x.sif").exists()
+
+
+@pytest.mark.usefixtures("small")
+def test_a_report_without_end_fills_neither_memory_nor_disk(tmp_path: Path) -> None:
+    build(tmp_path, "exec cat /dev/zero", "--no-verify", code=0)
+    done = lumicontainer("verify", tmp_path / "x.sif", code=1)
+    assert "it printed more than 67108864 bytes" in done.stdout
