@@ -9,8 +9,8 @@ WHEELS = f"{HOME}/.wheels"
 """Where a plain build keeps the wheels between compiling and installing; removed again."""
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 STEM = r"\w[\w.+-]*"
-"""What recipes, profiles and platforms may be called, which is what their files are called: the
-name stands in comments of documents, in paths and in lines for the shell."""
+"""Names of recipes, profiles and platforms, and so of their files: the name stands in
+comments of documents, in paths and in lines for the shell."""
 OPEN_PATH = r"\$\{([A-Z_]+):-(/[A-Za-z0-9._/+*-]*)\}(/[A-Za-z0-9._/+-]*)"
 """A library of the host, in a folder that a variable names."""
 MANIFEST = "sha256sums"
@@ -21,8 +21,8 @@ VERIFY = f"{HOME}/bin/lumi-verify"
 LONGEST_CHECK = 7 * 24 * 3600
 """Seconds; no job of LUMI may take longer."""
 DEFAULTS: Mapping[str, str] = {"PYTHONNOUSERSITE": "1"}
-"""What every image sets where neither a layer nor the user does: packages in ~/.local, which
-containers see, would hide those of the image."""
+"""Variables that every image sets if neither a layer nor the user does: packages in ~/.local,
+which containers see, would hide the image's."""
 EPOCH = 1_735_689_600
 """The time (seconds, start of 2025) that every file of an image has, and that tools such as pip
 and gzip take for the present: two builds at two moments give the same bytes."""

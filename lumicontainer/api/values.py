@@ -34,7 +34,7 @@ class BuildOptions:
     jobs: int | None = None
     """The compile jobs of a step; by default what cores and memory allow."""
     runtime: str | None = None
-    """What runs the steps; by default the first that this host can use."""
+    """The program that runs the steps; by default the first that this host can use."""
     secrets: Sequence[str] = ()
     """Files that scripts can read: texts ``id=ID,src=FILE``."""
     mirrors: Sequence[str] = ()

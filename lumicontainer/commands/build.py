@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--runtime",
         choices=tuple(runtimes.RUNTIMES),
-        help="what runs the steps; default: the first that this host can use",
+        help="the program that runs the steps; default: the first that this host can use",
     )
     add(
         "--secret",

@@ -18,7 +18,7 @@ from lumicontainer.jobs import slurm
 from lumicontainer.system.terminal.progress import FORMS
 
 REPEATED: Mapping[str, Any] = {"action": "append", "default": []}
-"""What makes an option one that can be repeated."""
+"""Settings of an option that can be repeated."""
 OPTIONS: Mapping[str, dict[str, Any]] = {
     "image": {"metavar": "IMAGE", "type": Path, "help": "the file of an image"},
     "recipe": {

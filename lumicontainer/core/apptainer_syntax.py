@@ -1,4 +1,4 @@
-"""What Apptainer takes for its own syntax wherever it stands in a definition.
+"""Words that Apptainer takes for its own syntax wherever they stand in a definition.
 
 Apptainer reads a definition before any shell does, and knows nothing of quotes or heredocs: a
 line whose first word begins with ``%`` ends the section, ``{{ word }}`` is a build argument, and a

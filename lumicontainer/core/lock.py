@@ -38,7 +38,7 @@ _PINS: dict[str, readers.Reader[readers.Text]] = {
     GIT: readers.matching(r"[0-9a-f]{40}", "40 hexadecimal digits"),
     URL: validators.sha256,
 }
-"""What a pin must look like: it reaches the shell and pip's requirements as it is."""
+"""The form of each kind of pin: it reaches the shell and pip's requirements as it is."""
 
 
 _INDEX = readers.matching(r"https://[A-Za-z0-9][A-Za-z0-9._~/%+:-]*", "a URL by https")

@@ -63,7 +63,7 @@ class Closure(NamedTuple):
 
     mounts: tuple[Mount, ...] = ()
     problems: tuple[Problem, ...] = ()
-    """Those of the level ``warning`` concern libraries that programs may open, or not."""
+    """Problems of the level ``warning`` concern libraries that programs may open, or not."""
 
 
 def located(wanted: Bind, host: Tree, env: Mapping[str, str]) -> Bind:

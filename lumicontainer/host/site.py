@@ -163,7 +163,7 @@ def find_mirror(release: str) -> tuple[str, str]:
 
 
 _SCHEMES = ("http", "https", "file")
-"""Those of debootstrap. Debian's cloud images use mirror+file: of apt."""
+"""The schemes of debootstrap. Debian's cloud images use mirror+file: of apt."""
 _URL = re.compile(r"https?://|file:/")
 # Without the downloaded lists apt answers in 20 ms; with them it reads them for 500 ms.
 _PACKAGE_LISTS = (

@@ -39,7 +39,7 @@ class Section(NamedTuple):
     line: int
     name: str
     rest: str
-    """What stands behind its name."""
+    """The text after its name."""
     lines: tuple[str, ...]
 
 

@@ -54,8 +54,8 @@ class ImportedLine(NamedTuple):
     layer: str = ""
     """The layer that takes its place."""
     missing: str = ""
-    """What the image does not have for it, in a few words; empty if that is nothing, or if an
-    earlier line says it."""
+    """The part that the image lacks, in a few words; empty if nothing is missing, or if an earlier
+    line says it."""
 
 
 class Goal(NamedTuple):

@@ -39,7 +39,7 @@ class Instruction(NamedTuple):
     last: int
     name: str
     text: str
-    """What stands behind the name, with its line breaks."""
+    """The text after the name, with its line breaks."""
     heredocs: tuple[Heredoc, ...] = ()
 
 

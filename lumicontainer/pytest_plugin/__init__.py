@@ -18,7 +18,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("lumicontainer", "images of lumicontainer")
     group.addoption(IMAGE, metavar="IMAGE", type=Path, help="run the checks of this image")
     levels = ("quick", "full", "perf")
-    summary = "which checks to run: quick, full or perf (default: %(default)s)"
+    summary = "the checks to run: quick, full or perf (default: %(default)s)"
     group.addoption(LEVEL, metavar="LEVEL", choices=levels, default="quick", help=summary)
     summary = "where it runs (default: the platform of this host)"
     group.addoption(PLATFORM, metavar="NAME", help=summary)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tokenize
 from collections.abc import Iterator
@@ -13,6 +14,9 @@ BANNED = re.compile(
     re.IGNORECASE,
 )
 """Words that the contract of the project (architecture, "Words") keeps out."""
+VAGUE = re.compile(r"(What|Which|Those|That)\b")
+"""Begins a sentence that does not name its subject."""
+CELL = re.compile(r"(?mi)^\|(?:.*[^\\]\|)? *(what|which|those|that) [^|].*$")
 OWN = "tests/unit/test_words.py"
 SUFFIXES = (".py", ".sh", ".yaml", ".md", ".j2", ".txt")
 TEXT = (tokenize.COMMENT, tokenize.STRING)
@@ -52,3 +56,26 @@ def banned(path: Path) -> list[str]:
 
 def test_all_files_use_plain_words() -> None:
     assert [each for path in files() for each in banned(path)] == []
+
+
+def vague(path: Path) -> list[str]:
+    """Return the docstrings and other texts of a module that begin with a word for no thing."""
+    name = path.relative_to(ROOT)
+    return [
+        f"{name}:{node.lineno}: {node.value[:40]!r}"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and VAGUE.match(node.value.lstrip())
+    ]
+
+
+def test_docstrings_and_messages_name_their_subject() -> None:
+    modules = sorted((ROOT / "lumicontainer").rglob("*.py"))
+    assert [each for path in modules for each in vague(path)] == []
+
+
+def test_cells_of_tables_name_their_subject() -> None:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    found = {page.name: [cell[0] for cell in CELL.finditer(page.read_text())] for page in pages}
+    assert {name: cells for name, cells in found.items() if cells} == {}

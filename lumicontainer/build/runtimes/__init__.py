@@ -1,4 +1,4 @@
-"""What runs the programs of a build, and which one this host can use.
+"""The programs that run the steps of a build, and the choice of one for this host.
 
 A new runtime is a module with a subclass of ``Runtime``, and one line in ``RUNTIMES``.
 """

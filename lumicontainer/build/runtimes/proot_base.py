@@ -14,7 +14,7 @@ from lumicontainer.system import process
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "console", "ptmx")
 _LEFT_OUT = "openssl,udev,debconf-i18n,e2fsprogs"
-"""What Apptainer's own bootstrap leaves out (its conveyorPacker_debootstrap.go)."""
+"""Files that Apptainer's own bootstrap leaves out (its conveyorPacker_debootstrap.go)."""
 # Debootstrap tries no mount and no device in a container of LXC. Apptainer leaves these files.
 _STAGES = """\
 set -e

@@ -44,7 +44,7 @@ class Sandbox(NamedTuple):
     as_user: bool
     """The program needs no rights of root."""
     first: Sequence[str] = ()
-    """What root runs before a program that runs as the user: it installs packages."""
+    """The command that root runs before a program of the user: it installs packages."""
 
 
 class Runtime(Protocol):
@@ -59,7 +59,7 @@ class Runtime(Protocol):
     overlays: bool = False
     """Whether a program apart runs on the packed layers, without a tree of its own."""
     unproven: str = ""
-    """What the checks of an image cannot prove; empty if they prove everything."""
+    """The facts that the checks of an image cannot prove; empty if they prove everything."""
 
     def require_host(self) -> None:
         """Raise ``HostError`` if this host cannot build by it."""

@@ -17,7 +17,7 @@ FOLDER = "checks/"
 IMAGE, HOST = "image", "host"
 """The owners of the checks that every image has, and of those that the host makes of it."""
 LEVELS = ("quick", "full", "perf")
-"""What each level runs, the lower ones too: seconds, minutes, and what measures speed."""
+"""The levels, each with the lower ones: seconds, minutes, and benchmarks."""
 RUNS = ("once", "node", "ranks")
 START_MODES = ("exec", "run", "shell", "cleanenv", "containall", "no-home", "umask")
 
@@ -86,9 +86,9 @@ class Check(NamedTuple):
     """The layer it belongs to, and the file's own name: pytorch/accelerator."""
     file: LayerFile
     summary: Line
-    """What holds if it passes."""
+    """The fact that holds if it passes."""
     hint: Line
-    """What to do if it fails."""
+    """The action to take if it fails."""
     level: Annotated[str, choice(LEVELS, "level")] = LEVELS[0]
     """When it runs. Each build runs the quick ones."""
     runs: Annotated[str, choice(RUNS, "value of runs")] = RUNS[0]
@@ -99,7 +99,7 @@ class Check(NamedTuple):
     ] = 60
     """The time limit."""
     needs: Annotated[CheckNeeds, fields_of("needs", CheckNeeds)] = CheckNeeds()
-    """What it needs; without it the check is skipped, with the reason."""
+    """Its needs, such as a GPU; without them the check is skipped, with the reason."""
     thresholds: Mapping[Annotated[str, validators.variable], Annotated[Threshold, _threshold]] = {}
     """Limits of measured values: each has a `minimum`, a `maximum`, or only a `reference`."""
     imports: tuple[Line, ...] = ()

@@ -130,7 +130,7 @@ class Content(NamedTuple):
     """Packages that the script installs with pip itself, in the layer's version. `lock` pins them,
     and a locked build installs them first."""
     expects: AnExpects = Expects()
-    """What building it takes of the host."""
+    """The memory and the disk that building it takes."""
     image: str = ""
     """Of a base: the image that it is, in place of the one that its bootstrap names."""
     locked: tuple[str, ...] = ()
@@ -172,7 +172,7 @@ class Provider(NamedTuple):
 
     content: Annotated[Content, SAME_LEVEL] = Content()
     versions: Versions = {}
-    """What each version adds in this case."""
+    """The sources and values that each version adds in this case."""
     omit: Line = ""
     """The reason to install nothing."""
 
@@ -185,7 +185,7 @@ class Variant(NamedTuple):
 
     content: Annotated[Content, SAME_LEVEL] = Content()
     versions: Versions = {}
-    """What each version adds for this accelerator."""
+    """The sources and values that each version adds for this accelerator."""
     providers: Providers = {}
     """Ways to get the software for this accelerator; the first is the default."""
     parameters: Annotated[Mapping[str, Node], validators.values] = {}
@@ -240,7 +240,7 @@ class Parameter(NamedTuple):
     """Its value where a variant, a profile, a recipe and `--set` give none."""
     place: Place
     summary: Summary = ""
-    """What it decides, in one line."""
+    """Its effect, in one line."""
     choices: tuple[Annotated[str, text], ...] = ()
     """Of a string: the values that it can have. Of layers: those that it can name."""
     unsupported: Mapping[Accelerator, Line] = {}
@@ -274,8 +274,8 @@ class Bootstrap(NamedTuple):
     """Say where a base image comes from: an agent of Apptainer's and what it needs."""
 
     agent: Annotated[str, choice(("debootstrap", "docker", LOCALIMAGE), "agent")]
-    """What makes the base: `debootstrap` installs packages, `docker` pulls an image, `localimage`
-    takes an image file of this host."""
+    """The program that makes the base: `debootstrap` installs packages, `docker` pulls an image,
+    `localimage` takes an image file of this host."""
     release: Name = ""
     """For debootstrap: the release, such as bookworm."""
     include: tuple[Annotated[Text, validators.apt_name], ...] = ()
@@ -304,12 +304,12 @@ class Layer(NamedTuple):
 
     name: str
     summary: Summary
-    """What it is, in one line."""
+    """A description, in one line."""
     place: Place
     version: Annotated[Text | None, line] = None
     """The version to install unless another is asked for. It reaches `install.sh` as `$version`."""
     versions: Versions = {}
-    """What each version adds. With this table, other versions are refused."""
+    """The sources and values that each version adds. Other versions are then refused."""
     requires: Names = ()
     """Layers that must come before this one."""
     conflicts: Names = ()
@@ -321,7 +321,7 @@ class Layer(NamedTuple):
     """Ways to get the software, such as `source` and `host`. The parameter `provider` chooses; the
     first is the default."""
     variants: Mapping[Accelerator, Annotated[Variant, fields_of("a variant", Variant)]] = {}
-    """What is added or changed for an accelerator."""
+    """Additions and changes for an accelerator."""
     bootstrap: Mapping[Accelerator, Annotated[Bootstrap, fields_of("a bootstrap", Bootstrap)]] = {}
     """Of a base: where it comes from, such as `{agent: debootstrap, release: bookworm,
     docker_image: "debian:bookworm"}`, `{agent: docker, docker_image: IMAGE}` or

@@ -134,7 +134,7 @@ class Discouraged(NamedTuple):
     source: Line
     """The document that says so."""
     hint: Line
-    """What to do instead."""
+    """The better value or action."""
     values: tuple[Line, ...] = ()
     """The values that do harm, with `*` for any text and `[!x]` for any character but `x`. Without
     it and `allowed_values`, all do."""
@@ -170,7 +170,7 @@ class CacheFolder(NamedTuple):
     folder: Annotated[str, validators.folder]
     """The folder, or the file, that it is set to."""
     storage: Annotated[str, readers.choice(STORAGE, "storage")]
-    """What the folder lies in: the node's own memory or disk, for a step (`node`) or all steps of
+    """The storage of the folder: the node's own memory or disk, for a step (`node`) or all steps of
     a job (`job`), the user's folder on the project's /scratch, or `~/.cache` (`home`)."""
     reason: Line
     """The reason."""
@@ -183,7 +183,7 @@ class Platform(NamedTuple):
 
     name: str
     summary: Summary
-    """What it is, in one line."""
+    """A description, in one line."""
     accelerator: Accelerator
     """The accelerator of its nodes."""
     place: Place
@@ -201,7 +201,7 @@ class Platform(NamedTuple):
     """The command that builds a definition where users have no user namespaces; `RECIPE` stands for
     the recipe's name."""
     expects: AnExpects = Expects()
-    """What building its largest image takes of the host. `doctor` reports it."""
+    """The memory and the disk that building its largest image takes. `doctor` reports it."""
     binds: tuple[ABind, ...] = ()
     """Paths of the host that containers need."""
     gpus: Annotated[tuple[Gpu, ...], _gpus] = ()

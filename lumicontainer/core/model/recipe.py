@@ -73,7 +73,7 @@ class Recipe(NamedTuple):
 
     name: str
     summary: Summary
-    """What the image is, in one line."""
+    """A description of the image, in one line."""
     place: Place
     base: Annotated[LayerUse, _layer_use]
     """A layer with a `bootstrap`."""
@@ -83,7 +83,7 @@ class Recipe(NamedTuple):
     profiles: tuple[Annotated[Text, validators.stem], ...] = ()
     """The profiles that the recipe was made for, the preferred ones first."""
     missing: Annotated[tuple[Text, ...], _missing] = ()
-    """What an imported file wanted and the image does not have: `import` writes it. `build` refuses
+    """Things that an imported file has and the image lacks: `import` writes them. `build` refuses
     the recipe until each line is deleted."""
 
 
@@ -92,7 +92,7 @@ class Profile(NamedTuple):
 
     name: str
     summary: Summary
-    """What the values have in common, in one line."""
+    """A description of the set, in one line."""
     place: Place
     accelerator: Accelerator
     """The accelerator of the platforms that it is for."""

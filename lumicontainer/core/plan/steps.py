@@ -58,7 +58,7 @@ class Step(NamedTuple):
     """The ids of the files that it finds in the folder that LUMICONTAINER_SECRETS names."""
     memory_per_job: int = MEMORY_PER_JOB
     files: tuple[LayerFile, ...] = ()
-    """What the host writes below / before ``program`` runs; ``documents`` write it by shell."""
+    """Files for the host to write below / before ``program`` runs; ``documents`` do it by shell."""
 
 
 class Plan(NamedTuple):

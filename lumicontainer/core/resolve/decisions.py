@@ -22,7 +22,7 @@ class Materials(NamedTuple):
     """The names of all layers, used or not."""
     profile: model.Profile | None = None
     checks: model.Checks = model.Checks()
-    """Those that every image has."""
+    """The checks that every image has."""
     rules: Sequence[Rule] = ()
 
 
@@ -72,11 +72,11 @@ class Resolved(NamedTuple):
     """The base first, then the recipe's layers in order, those left out among them."""
     profile: model.Profile | None = None
     checks: model.Checks = model.Checks()
-    """Those that every image has, beside those of its layers."""
+    """The checks that every image has, besides those of its layers."""
     drivers: tuple[Mapping[str, Any], ...] = ()
-    """What is known to be bad with the drivers that its nodes may have (``rules.of_drivers``)."""
+    """Known faults with the drivers that its nodes may have (``rules.of_drivers``)."""
     findings: Sequence[Finding] = ()
-    """What each rule says about it."""
+    """The verdict of each rule."""
 
     def included(self) -> tuple[ResolvedLayer, ...]:
         """Return the layers that are built on this platform."""

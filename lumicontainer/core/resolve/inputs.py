@@ -13,7 +13,7 @@ from lumicontainer.core.model.source import APT, DEBOOTSTRAP, IMAGE, PYTHON, Inp
 from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 
 BUILD_REQUIREMENTS = "build.txt"
-"""What a layer compiles with; its other files of requirements are for the image itself."""
+"""The packages that a layer compiles with; its other requirements are for the image itself."""
 
 
 def inputs(resolved: Resolved) -> tuple[Input, ...]:

@@ -82,7 +82,7 @@ def _cycles(requires: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, ...]]:
 
 
 OLDEST_PYTHON = (3, 9)
-"""What lumi-entry and the checks are written for."""
+"""The version for which lumi-entry and the checks are written."""
 _PACKAGE = re.compile(r"python3(\.[0-9]+)?(-[a-z0-9.+-]+)?([=:].*)?")
 """Packages of Debian and Ubuntu that are Python, or that need it."""
 _FILES_ALONE = re.compile(r"python3?-(doc|common)|.*-doc|libpython.*")

@@ -1,4 +1,4 @@
-"""What a rule asks of an image, and whether it is so: yes, no, or not known.
+"""Conditions of rules on an image, each of which is true, false or not known.
 
 A condition is ``any``, ``absent``, or terms with commas between them, of which all must hold. A
 term is an operator and what is compared with: a version (``>=7``, ``<6.2``; a bare ``6.4`` is every
@@ -21,15 +21,15 @@ OTHER = "!="
 OPERATORS = (OTHER, *version_range.OPERATORS)
 DRIVER = "driver"
 KNOWN = (DRIVER, "glibc", "python")
-"""What every image has, although nothing may say which."""
+"""Facts that every image has, although their values may not be known."""
 WHEELS = ("wheel.rocm", "wheel.python", "wheel.glibc")
-"""What the image's wheels are made for."""
+"""Facts about the targets of the image's wheels."""
 ENVIRONMENT, PACKAGE = "environment.", "package."
-"""What the names of variables in the image, and of Python packages by their version, begin with."""
+"""Prefixes of facts about variables in the image, and about versions of Python packages."""
 EITHER = "|"
 """Stands between names of variables; one of them is enough."""
 COMMIT = "commit"
-"""What follows a layer's name where the commits of its sources are meant."""
+"""Follows a layer's name in a fact about the commits of its sources."""
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)*")
 _COMMIT = re.compile(r"[0-9a-f]{7,40}")
@@ -46,7 +46,7 @@ class Fact(NamedTuple):
 
 
 Facts: TypeAlias = Mapping[str, tuple[Fact, ...]]
-"""What is known, by name: ``rocm`` (a layer's version), ``mpich.provider``, ``driver`` …"""
+"""The known facts by name: ``rocm`` (a layer's version), ``mpich.provider``, ``driver`` …"""
 
 
 class Term(NamedTuple):

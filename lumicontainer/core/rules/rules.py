@@ -63,13 +63,13 @@ class Rule(NamedTuple):
     """Facts, which must all be so, each with a condition or a list of which one is enough. The head
     of `recipes/rules.yaml` explains both."""
     message: Line
-    """What is wrong."""
+    """The fault."""
     reason: Line
     """Why it is wrong."""
     source: Line
     """The document that says so."""
     hint: Line
-    """What to do instead."""
+    """The action that avoids it."""
     place: Place
 
 

@@ -12,7 +12,7 @@ from lumicontainer.errors import Fault
 
 HTTPS, HTTP = "https", "http"
 _CHARACTERS = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
-"""Those of RFC 3986."""
+"""The characters of RFC 3986."""
 _URL = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<authority>[^/?#]*)[^?#]*(?:\?(?P<query>[^#]*))?(?:#.*)?"
 )

@@ -79,7 +79,7 @@ pci = readers.matching(
     r"[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]", "a PCI address such as 0000:c1:00.0"
 )
 interface_prefix = readers.matching(
-    r"[a-z][a-z0-9_-]*[a-z]|[a-z]", "what names such as hsn0 begin with"
+    r"[a-z][a-z0-9_-]*[a-z]|[a-z]", "the beginning of names such as hsn0"
 )
 driver = readers.matching(r"[0-9]+(\.[0-9]+)*", "a version of the driver such as 6.3")
 network_word = readers.matching(r"[a-z0-9_=.-]+", "one word of --network")

@@ -15,7 +15,7 @@ from lumicontainer.system import budget, units
 from lumicontainer.system.files import foreign
 
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""Those that pip and every installer read; others expand without bound."""
+"""The methods that pip and every installer read; others expand without bound."""
 _HEADER = 30
 """Bytes before each member (APPNOTE.TXT, 4.3.7)."""
 

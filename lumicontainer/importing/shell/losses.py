@@ -31,7 +31,7 @@ class Lost(NamedTuple):
     why: str = ""
     """The reason if no line gave it yet."""
     missing: str | None = ""
-    """What the image does not have for a line that uses it; None is the line itself."""
+    """The part that the image lacks for a line that uses it; None is the line itself."""
     layer: str = ""
     """The layer that has it."""
 

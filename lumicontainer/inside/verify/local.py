@@ -30,8 +30,8 @@ LATE = 30
 SOON = 3
 """Seconds for other ranks to answer after a signal: Slurm soon kills them."""
 BESIDE = 5
-"""What is added to the nice value of processes that run beside servers. These import one module
-after the other, which takes longest."""
+"""Added to the nice value of processes that run beside servers. Servers import one module after
+the other, which takes longest."""
 _ONE = {"WORLD_SIZE": "1"}
 """Set for a single process: below Slurm's daemon lumi-entry would refuse to start without it."""
 _ENTRY = "bin/lumi-entry"

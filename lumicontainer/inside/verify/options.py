@@ -47,7 +47,7 @@ def read(words: Sequence[str]) -> argparse.Namespace:
 def add_choice(parser: argparse.ArgumentParser) -> None:
     """Add the options that select checks; ``lumicontainer verify`` has them too."""
     add = parser.add_argument
-    summary = "which checks to run (default: %(default)s)"
+    summary = "the checks to run (default: %(default)s)"
     add("--level", choices=LEVELS, default="quick", help=summary)
     summary = "only checks, of any level, whose name contains NAME or matches it with * and ?"
     add("-k", metavar="NAME", action="append", default=[], dest="names", help=summary)

@@ -32,7 +32,7 @@ class Form:
 
     def __init__(self, stream: TextIO) -> None:
         self.error: BaseException | None = None
-        """What has to end the work."""
+        """The error that ends the work."""
         self._stream = stream
         self._broken = False
 
