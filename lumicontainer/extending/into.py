@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from lumicontainer.constants import HOME, MANIFEST
@@ -11,7 +12,7 @@ from lumicontainer.extending.extension import ImageState, Order, built
 from lumicontainer.extending.facts import Facts
 from lumicontainer.extending.record import Record, extension_key
 from lumicontainer.image import inspect, records, sif, squashfs
-from lumicontainer.image.assembly.assemble import Source
+from lumicontainer.image.assembly.assemble import Reached, Source
 from lumicontainer.image.assembly.layout import FOLDER
 from lumicontainer.image.assembly.reader import read_squashfs
 from lumicontainer.image.assembly.tree import Node, find_node
@@ -60,27 +61,28 @@ def make(order: Order, output: Path, progress: Progress) -> Record:
     """Write a new image, and rename it when it is whole; raise what ``extension.make`` does."""
     with (
         built(order, output, progress) as (tree, _, record, before),
-        partial_file(output) as partial,
+        partial_file(output) as draft,
     ):
         try:
-            with progress.step("pack"):
-                layer = tree.with_name("layer")
-                _fill(layer, tree, before, record)
-                packed = tree.with_name("layer.sqsh")
+            with progress.step("pack") as task:
+                place = sif.root(order.image)
+                tables = read_squashfs(order.image, place.offset, size=place.size)
+                layer, packed = tree.with_name("layer"), tree.with_name("layer.sqsh")
+                _fill(layer, tree, tables.root, before, record)
                 squashfs.pack_as_root(layer, packed, *squashfs.form_of(order.image))
-                _write(order.image, partial, packed, record.key)
+                layers = [Source(order.image, place.offset, place.size, tables), Source(packed)]
+                reached = partial(task.reached, total=place.size + packed.stat().st_size)
+                _write(order.image, layers, draft, record.key, reached)
             before.require_same()
-            replace(partial, output)
+            replace(draft, output)
         except OSError as error:
             raise refused(error, "cannot write the image", str(output)) from error
     return record
 
 
-def _fill(layer: Path, tree: Path, before: ImageState, record: Record) -> None:
+def _fill(layer: Path, tree: Path, root: Node, before: ImageState, record: Record) -> None:
     """Move the packages to their place, beside what the image needs to find and list them."""
     image = before.image
-    place = sif.root(image)
-    root = read_squashfs(image, place.offset, size=place.size).root
     earlier = find_node(root, LAYERS)
     number = len(earlier.children) if earlier else 0
     packages = f"{LAYERS}/{number:02}"
@@ -134,7 +136,7 @@ def _sums(text: bytes, changed: Mapping[str, bytes]) -> bytes:
     return "".join(f"{digests.get(name, old)}  {name}\n" for old, _, name in lines).encode()
 
 
-def _write(image: Path, target: Path, packed: Path, key: str) -> None:
+def _write(image: Path, layers: Sequence[Source], target: Path, key: str, reached: Reached) -> None:
     """Write an image of the data of the old one and of the new layer."""
     found = records.metadata(image)
     labels = {**found.labels, _LABEL: key}
@@ -144,6 +146,4 @@ def _write(image: Path, target: Path, packed: Path, key: str) -> None:
     attributes = {"labels": labels, "deffile": found.definition or ""}
     metadata = {"data": {"attributes": attributes}, "type": "container"}
     layout = sif.layout(found.definition or "", metadata)
-    root = sif.root(image)
-    layers = [Source(image, root.offset, root.size), Source(packed)]
-    squashfs.write_image(layers, target, layout)
+    squashfs.write_image(layers, target, layout, reached)

@@ -30,6 +30,12 @@ class Source(NamedTuple):
     offset: int = 0
     size: int | None = None
     """The bytes that it may have; it may reach the end of the file if none are given."""
+    tables: Squashfs | None = None
+    """Its tables, if they have been read for its place among the layers."""
+
+    def read(self, number: int) -> Squashfs:
+        """Return the squashfs as the layer ``number``; raise ``InputError`` if it is damaged."""
+        return self.tables or read_squashfs(self.path, self.offset, number, self.size)
 
 
 def assemble_squashfs(
@@ -46,10 +52,7 @@ def assemble_squashfs(
     since 1970; ``reached`` gets the number of bytes copied so far. Raises ``InputError`` if a layer
     is damaged or does not fit the others.
     """
-    layers = [
-        read_squashfs(each.path, each.offset, number, each.size)
-        for number, each in enumerate(sources)
-    ]
+    layers = [each.read(number) for number, each in enumerate(sources)]
     encoding = _common_encoding(layers, time)
     root = merge_layers(layers)
     with target.open("r+b") as file:
