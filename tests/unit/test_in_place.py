@@ -12,7 +12,7 @@ from lumicontainer.errors import InputError
 from lumicontainer.image.assembly.reader import read_squashfs
 from lumicontainer.inside.image import extensible
 
-from .image.assembly.layers import File, Tree, write_layer
+from .image.assembly.layers import Entry, File, Tree, write_layer
 
 
 def rows_of(tmp_path: Path, tree: Tree) -> dict[str, Row]:
@@ -27,7 +27,7 @@ def refusal(tmp_path: Path, tree: Tree) -> str:
     return f"{caught.value.problems[0].where}: {caught.value.problems[0].why}"
 
 
-MINIMAL: dict[bytes, "File | Tree | bytes | str | None"] = {
+MINIMAL: dict[bytes, Entry] = {
     b"etc": Tree({b"hosts": b"127.0.0.1 mine\n"}),
     b"var": Tree({b"lib": Tree({b"apt": Tree({b"lists": Tree({b"a": b"", b".b": b""})})})}),
 }

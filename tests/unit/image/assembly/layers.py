@@ -24,6 +24,21 @@ class File:
     mode: int = 0o644
 
 
+@dataclass(frozen=True)
+class Special:
+    """Hold a device, a pipe or a socket."""
+
+    kind: int
+    device: int = 0
+
+
+@dataclass(frozen=True)
+class Zeros:
+    """Hold a file of zeros, which takes no block; its size is a multiple of a block's."""
+
+    size: int
+
+
 @dataclass(eq=False)
 class Tree:
     """Hold a folder: by name a file or its content, a folder, the target of a link, or None.
@@ -31,8 +46,11 @@ class Tree:
     None removes the path from the layers below.
     """
 
-    entries: "dict[bytes, File | Tree | bytes | str | None]"
+    entries: "dict[bytes, Entry]"
     mode: int = 0o755
+
+
+Entry = File | Tree | Special | Zeros | bytes | str | None
 
 
 @dataclass
@@ -44,9 +62,13 @@ class _Writer:
     fragments: list[Fragment] = field(default_factory=list)
     ends: bytes = b""
 
-    def node(self, entry: "File | Tree | bytes | str | None") -> Node:
+    def node(self, entry: Entry) -> Node:
         if entry is None:
             return Node(layout.CHARACTER, 0, 0, 0, 0)
+        if isinstance(entry, Special):
+            return Node(entry.kind, 0o600, 0, 0, 0, device=entry.device)
+        if isinstance(entry, Zeros):
+            return self.zeros(entry.size)
         if isinstance(entry, str):
             return Node(LINK, 0o777, 0, 0, 0, target=entry.encode())
         if isinstance(entry, Tree):
@@ -57,6 +79,12 @@ class _Writer:
         if id(entry) not in self.nodes:
             self.nodes[id(entry)] = self.write(entry)
         return self.nodes[id(entry)]
+
+    def zeros(self, size: int) -> Node:
+        node = Node(FILE, 0o644, 0, 0, 0, size=size, sparse=size)
+        node.blocks = (0,) * (size // BLOCK_SIZE)
+        self.places[id(node)] = Placed(0, NOTHING, 0)
+        return node
 
     def write(self, file: File) -> Node:
         node = Node(FILE, file.mode, 1000, 100, 7, size=len(file.content))

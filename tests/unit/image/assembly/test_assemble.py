@@ -1,6 +1,7 @@
 """An assembled squashfs has the tree that its layers make, and no byte of anything else."""
 
 import random
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,20 @@ from lumicontainer.errors import InputError
 from lumicontainer.image.assembly import layout
 from lumicontainer.image.assembly.assemble import Source, assemble_squashfs
 from lumicontainer.image.assembly.recompress import recompress
+from lumicontainer.image.assembly.tree import Node
+from lumicontainer.image.assembly.writer import Placed, write_tables
 
-from .layers import BLOCK_SIZE, File, Tree, read_tree, write_layer
+from .layers import (
+    BLOCK_SIZE,
+    FORM,
+    Entry,
+    File,
+    Special,
+    Tree,
+    Zeros,
+    read_tree,
+    write_layer,
+)
 
 NAMES = st.sampled_from([b"a", b"b", b"c", b"\xff.new\nline", b"d e"])
 CONTENTS = st.one_of(
@@ -21,13 +34,34 @@ CONTENTS = st.one_of(
     st.sampled_from([bytes(2 * BLOCK_SIZE), bytes(5), b"x" * BLOCK_SIZE]),
 )
 FILES = st.builds(File, CONTENTS, st.sampled_from([0o644, 0o4755, 0o600]))
+SAME = (File(b"x" * 9000), File(b"end"))
+LINKED = st.sampled_from(range(len(SAME))).map(lambda number: SAME[number])
+"""Several names of one of them in a layer are hard links."""
+SPECIAL = st.sampled_from(
+    [Special(layout.BLOCK, 8), Special(layout.CHARACTER, 0x103), Special(layout.PIPE)]
+)
 ENTRIES = st.recursive(
-    st.one_of(FILES, st.sampled_from(["a", "../b", "/c"]), st.none()),
+    st.one_of(FILES, LINKED, SPECIAL, st.sampled_from(["a", "../b", "/c"]), st.none()),
     lambda entries: st.builds(Tree, st.dictionaries(NAMES, entries, max_size=4)),
     max_leaves=10,
 )
-LAYERS = st.builds(Tree, st.dictionaries(NAMES, ENTRIES, max_size=5))
+LAYERS = st.builds(Tree, st.dictionaries(NAMES, ENTRIES, max_size=5)).map(
+    lambda layer: renew(layer, {})
+)
 STACKS = st.lists(LAYERS, min_size=1, max_size=5)
+
+
+def renew(tree: Tree, files: dict[int, File]) -> Tree:
+    """Return a tree whose files no other layer has."""
+    entries: dict[bytes, Entry] = {}
+    for name, entry in tree.entries.items():
+        if isinstance(entry, Tree):
+            entries[name] = renew(entry, files)
+        elif isinstance(entry, File):
+            entries[name] = files.setdefault(id(entry), File(entry.content, entry.mode))
+        else:
+            entries[name] = entry
+    return Tree(entries, tree.mode)
 
 
 def lay(low: Tree, high: Tree) -> Tree:
@@ -111,6 +145,34 @@ def test_a_folder_with_100_000_entries_can_be_read(tmp_path: Path) -> None:
     found = read_tree(target)
     assert len(found) == 100_002
     assert found[b"/large/entry-099999"] == (layout.LINK, 0o777, 0, b"99999")
+
+
+def test_a_sparse_file_of_more_than_4_gib_keeps_its_size(tmp_path: Path) -> None:
+    size = (4 << 30) + BLOCK_SIZE
+    below = Tree({b"large": Zeros(size), b"small": b"x"})
+    target = assemble_layers(tmp_path, [below, Tree({b"small": b"y"})])
+    words = ["unsquashfs", "-lls", target]
+    listed = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    (line,) = (line for line in listed.splitlines() if line.endswith("/large"))
+    assert str(size) in line.split()
+
+
+def test_a_path_that_no_program_opens_is_refused_with_its_layer(tmp_path: Path) -> None:
+    deep: Entry = b"x"
+    for _ in range(17):
+        deep = Tree({b"n" * 250: deep})
+    with pytest.raises(InputError, match=f"(?s){tmp_path}/1.*too deep"):
+        assemble_layers(tmp_path, [Tree({b"a": b""}), Tree({b"d": deep})])
+
+
+def test_more_owners_than_a_squashfs_has_are_refused(tmp_path: Path) -> None:
+    pipes = {b"%d" % number: Node(layout.PIPE, 0, number, 0, 0) for number in range(65_536)}
+    root = Node(layout.FOLDER, 0o755, 0, 0, 0, pipes)
+    with (
+        (tmp_path / "image").open("wb") as file,
+        pytest.raises(InputError, match="more than 65535 owners"),
+    ):
+        write_tables(file, 0, root, lambda _: Placed(0, layout.NOTHING, 0), [], FORM)
 
 
 def test_equal_layers_give_equal_bytes(tmp_path: Path) -> None:
