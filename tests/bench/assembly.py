@@ -31,6 +31,8 @@ LARGE, SMALL = 2, (100, 8000)
 """Large files of each layer, and the sizes of small ones in bytes."""
 SIZE = 640 << 20
 """Bytes of a layer; random, so that they stay as many when packed."""
+PROGRAMS = ("true", "import torch", "import transformers, lightning, deepspeed")
+ENGINE = shutil.which("apptainer") or "singularity"
 _ASSEMBLE = """
 import sys
 from pathlib import Path
@@ -63,6 +65,24 @@ def assembly(image: Path, folder: Path) -> None:
     size, old = target.stat().st_size / 1e6, gzip.stat().st_size / 1e6
     row("packed size", f"{size:.0f} MB against {old:.0f} MB", "<= 110 %", holds=size <= 1.1 * old)
     shutil.rmtree(tree)
+
+
+def starts(image: Path, folder: Path) -> None:
+    """Measure programs in the image beside an image of the same tree by the engine alone, in turn.
+
+    The other one has the engine's own form: gzip, blocks of 128 KiB.
+    """
+    plain, tree = folder / "plain.sif", folder / "tree"
+    seconds(["unsquashfs", "-q", "-n", "-o", sif.root(image).offset, "-d", tree, image])
+    seconds([ENGINE, "-s", "build", plain, tree])
+    shutil.rmtree(tree)
+    start = [ENGINE, "-s", "exec", "--userns"]
+    for program in PROGRAMS:
+        command = ["true"] if program == "true" else ["python3", "-c", program]
+        taken = [[seconds([*start, each, *command]) for each in (image, plain)] for _ in range(9)]
+        ours, theirs = map(statistics.median, zip(*taken, strict=True))
+        seen = f"{ours:.2f} s against {theirs:.2f} s"
+        row(f"{program}, plain Apptainer", seen, "<= 1.1 times", holds=ours <= 1.1 * theirs)
 
 
 def large(image: Path, folder: Path) -> None:

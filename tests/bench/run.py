@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import builds
-from assembly import assembly, large
+from assembly import assembly, large, starts
 from extensions import extension
 from rivals import Docker, change_plain, plain_words
 from table import LUMICONTAINER, row, seconds, times
@@ -179,6 +179,7 @@ def main(words: Sequence[str]) -> None:
     image_checks(image)
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         assembly(image, Path(folder))
+        starts(image, Path(folder))
         large(image, Path(folder))
         extension(image, Path(folder))
         beside_others(image, Path(folder))
