@@ -9,13 +9,13 @@ from typing import NoReturn
 
 
 def handle_signals() -> None:
-    """Let a closed terminal (SIGHUP) and SIGTERM interrupt this program.
+    """Let Ctrl-C, a closed terminal (SIGHUP) and SIGTERM interrupt this program.
 
     Under nohup, SIGHUP stays ignored. SIGCHLD is not: each program would seem to end with 0.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
 

@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from types import FrameType
@@ -16,6 +17,8 @@ from lumicontainer.system.files.temporary import plain_folder
 from lumicontainer.system.terminal.forms import Callback, Event
 from lumicontainer.system.terminal.progress import Progress
 from lumicontainer.system.waiting import completed, task_group
+
+from ..programs import run
 
 Call = Callable[..., None]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -182,3 +185,13 @@ def test_a_signal_at_the_end_leaves_no_temporary_folder(
     with pytest.raises(KeyboardInterrupt), plain_folder("mine", tmp_path) as folder:
         (folder / "file").touch()
     assert [path.name for path in tmp_path.iterdir()] == [".guard"]
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_command_that_has_not_begun_ends_without_a_word(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    """Imports take seconds on a busy shared file system; the signal comes during one of them."""
+    (tmp_path / "argparse.py").write_text(f"import os; os.kill(os.getpid(), {number:d})\n")
+    done = run([sys.executable, "-m", "lumicontainer"], env={"PYTHONPATH": str(tmp_path)})
+    assert (done.returncode, done.stdout, done.stderr) == (-number, "", "")

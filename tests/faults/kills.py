@@ -1,0 +1,162 @@
+"""Kill or interrupt commands at random instants, and see what they leave.
+
+``python -m tests.faults.kills FOLDER COUNT [VERB]...`` is no test: pytest has the cases that are
+worth their time. It prints one line for each verb.
+"""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from ..integration.conftest import write_small
+
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+PATIENCE = 30
+"""Seconds that what a killed command started has to end."""
+INTERRUPTED = {0, 130, *(-number for number in SIGNALS)}
+"""Exit codes after a signal; 0 if it came too late, and by the signal itself if too early."""
+
+
+class Attack(NamedTuple):
+    """Hold a command, how its effect is taken back, and where nothing partial may stay."""
+
+    words: list[object]
+    prepare: Callable[[], None] = lambda: None
+    clean: tuple[Path, ...] = ()
+    whole: Callable[[], object] = lambda: None
+    """Raises if something that was whole before is whole no more."""
+
+
+class Place:
+    """The folders of all attacks."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        root.mkdir(parents=True, exist_ok=True)
+        self.recipes = write_small(root / "recipes")
+        self.image = root / "small.sif"
+        self.team = root / "team"
+        self.team.mkdir(mode=0o700, exist_ok=True)
+        for name in ("cache", "temporary"):
+            (root / name).mkdir(mode=0o700, exist_ok=True)
+        self.environment = {
+            **os.environ,
+            "LUMICONTAINER_CACHE": str(root / "cache"),
+            "LUMICONTAINER_TMPDIR": str(root / "temporary"),
+            "LUMICONTAINER_SHARED_CACHE": str(self.team),
+            "KILLS": str(root),
+        }
+
+    def start(self, words: list[object]) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-m", "lumicontainer", *map(str, words)]
+        return subprocess.Popen(
+            command,
+            cwd=self.root,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=(self.root / "log").open("w"),
+            text=True,
+        )
+
+    def run(self, words: list[object]) -> None:
+        code = self.start(words).wait()
+        if code:
+            raise AssertionError(f"{words} ended with {code}:\n{self.log()}")
+
+    def log(self) -> str:
+        return (self.root / "log").read_text()
+
+    def living(self) -> list[str]:
+        """Return the programs that have our environment."""
+        mark, found = f"KILLS={self.root}\0".encode(), []
+        for entry in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if mark in (entry / "environ").read_bytes():
+                    found.append((entry / "cmdline").read_text().replace("\0", " "))
+        return found
+
+    def attacks(self) -> Iterator[tuple[str, Attack]]:
+        recipe = ("small", "--recipes", self.recipes)
+        lock, out = self.root / "small.lock.yaml", self.root / "out.sif"
+        kept = (self.root, self.root / "cache/objects", self.team)
+        yield "lock", Attack(["lock", *recipe, "--output", lock], lambda: _remove(lock), kept)
+        verify = Attack(["verify", self.image, "-k", "greet"], clean=kept)
+        yield "verify", verify
+        yield "run", Attack(["run", self.image, "--", "sh", "-c", "sleep 1; true"], clean=kept)
+        build = ["build", *recipe, "--output", out]
+        yield "build", Attack([*build, "--rebuild"], clean=kept, whole=lambda: self.run(build))
+        publish = ["cache", "publish", *recipe]
+        yield "publish", Attack(publish, lambda: _empty(self.team), kept)
+        spare, cache = self.root / "spare", self.root / "cache"
+
+        def refill() -> None:
+            if not spare.exists():
+                shutil.copytree(cache, spare, symlinks=True)
+            _remove(cache)
+            subprocess.run(["cp", "-al", spare, cache], check=True)
+
+        prune = ["cache", "prune", "--max-size", "1M"]
+        yield "prune", Attack(prune, refill, kept, lambda: self.run(["cache", "verify"]))
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+
+
+def _empty(folder: Path) -> None:
+    for each in folder.iterdir():
+        _remove(each)
+
+
+def attack(place: Place, one: Attack, count: int) -> Counter[str]:
+    """Disturb a command ``count`` times; return how often it ended in which way."""
+    one.prepare()
+    began = time.monotonic()
+    place.run(one.words)
+    lasts, ends = time.monotonic() - began, Counter[str]()
+    for number in range(count):
+        one.prepare()
+        which = SIGNALS[number % len(SIGNALS)]
+        process = place.start(one.words)
+        time.sleep(random.uniform(0, 1.1 * lasts))
+        process.send_signal(which)
+        code = process.wait(PATIENCE)
+        ends[f"{which.name} {code}"] += 1
+        ends["odd exit code"] += which != signal.SIGKILL and code not in INTERRUPTED
+        log = place.log()
+        ends["traceback"] += "Traceback" in log or "a bug in" in log
+        end = time.monotonic() + PATIENCE
+        while place.living() and time.monotonic() < end:
+            time.sleep(0.1)
+        ends["left process"] += bool(place.living())
+        one.whole()
+        place.run(one.words)
+        ends["left file"] += bool(partial := [str(p) for f in one.clean for p in f.glob(".*")])
+        if partial:
+            print(partial[:3], file=sys.stderr)
+    return ends
+
+
+def main(root: str, count: str, *verbs: str) -> None:
+    """Attack the verbs, or all."""
+    place = Place(Path(root))
+    place.run(["build", "small", "--recipes", place.recipes, "--output", place.image])
+    for name, one in place.attacks():
+        if not verbs or name in verbs:
+            print(name, dict(+attack(place, one, int(count))), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
