@@ -17,6 +17,11 @@ _URL = re.compile(r"(?:https?|ftp)://[^\s'\"|;)&>]+")
 _INSTALLERS = re.compile(
     r"(?i)(mini|mamba|ana)(conda|forge)|micro\.?mamba|get-pip\.py|astral\.sh/uv"
 )
+_GITHUB = re.compile(
+    r"https://github\.com/[^/]+/([^/]+)/archive/(?:refs/(?:tags|heads)/)?v?([\w.+-]+?)"
+    r"\.(?:tar\.\w+|tgz|zip)"
+)
+"""An archive that holds a folder by the name of the repository and the revision."""
 _CLONE = re.compile(r"\bgit\s+(?:-\S+\s+(?:\w[^\s=]*+=\S*+\s+)?)*clone\b(.*)", re.DOTALL)
 
 
@@ -42,8 +47,11 @@ def read_download(
             outcome, layer = _read_file(
                 line.part(url) if number else line, url, saved, losses, folder
             )
+            held = _GITHUB.sub(r"\1-\2.tar", url)
+            inner = ARCHIVE.sub("", held) if held != url else ""
             # A pipe unpacks it at once.
-            for path in products(plain, None) if "|" in plain else ():
+            unpacked = products(plain.replace(url, held), None) if "|" in plain else ()
+            for path in filter(None, (inner, *unpacked)):
                 losses.lose(path, folder, outcome, layer)
     return True
 

@@ -32,7 +32,8 @@ def test_an_installer_from_another_place_installs_the_same(
 
 
 @pytest.mark.parametrize(
-    "command", ["uv tool install ruff", "uv run --with rich app", "tox -e py311", "nox", "rye x"]
+    "command",
+    ["uv tool install ruff", "uv run --with rich app", "tox -e py311", "nox", "rye x", "cpanm X"],
 )
 def test_a_tool_that_installs_by_itself_leaves_something_missing(
     dockerfile: Import, command: str
@@ -244,3 +245,23 @@ def test_a_requirement_is_carried_without_options_of_its_build(imported: Import)
     text = 'PyYAML==6.0.1 --config-settings="--global-option=--without-libyaml"\n'
     draft = imported("requirements.txt", text)
     assert (list(draft.python), missing(draft)) == (["PyYAML==6.0.1"], [])
+
+
+@pytest.mark.parametrize(
+    "unpack",
+    [
+        "archive/refs/tags/v1.2.tar.gz | tar xz && make -C tool-1.2",
+        "archive/v1.2.tar.gz -o t.tgz && tar xf t.tgz && cd tool-1.2 && make",
+        "archive/main.tar.gz | tar xz -C /opt && make -C /opt/tool-main",
+    ],
+)
+def test_an_archive_of_github_holds_a_folder_of_the_repository(
+    dockerfile: Import, unpack: str
+) -> None:
+    draft = dockerfile(f"RUN curl -fL https://github.com/a/tool/{unpack} install")
+    assert (len(missing(draft)), draft.script) == (1, [])
+
+
+def test_what_sets_openmpi_is_not_needed(dockerfile: Import) -> None:
+    draft = dockerfile("ENV OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_MCA_btl_tcp_if_include=eth0")
+    assert (draft.environment, missing(draft)) == ({}, [])
