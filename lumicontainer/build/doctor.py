@@ -93,7 +93,7 @@ def _platform() -> str:
 
 def _rights() -> str:
     if user_namespaces.needs_user_namespace():
-        return "root without every capability: containers start in a user namespace (--userns)"
+        return "root lacks some capabilities: containers start in a user namespace (--userns)"
     return "root" if os.getuid() == 0 else "an ordinary user"
 
 

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_mutually_exclusive_group(required=True)
     summary = "the file to write, such as mine.sqsh; run --with mounts it"
     group.add_argument("-o", "--output", metavar="FILE", type=Path, help=summary)
-    summary = "write a new image, with the packages as a layer, in place of a file beside the old"
+    summary = "write a new image, with the packages as a layer, instead of a file next to it"
     group.add_argument("--into", metavar="FILE", type=Path, help=summary)
     context.add_options(parser, "--progress")
 

@@ -20,7 +20,7 @@ from lumicontainer.system.terminal.progress import Progress
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
     context.add_options(parser, *context.RECIPE)
-    summary = "the lock; default: locks/ beside the recipe, where build --locked reads it"
+    summary = "the lock; default: locks/ next to the recipe, where build --locked reads it"
     parser.add_argument("--output", "-o", metavar="FILE", type=Path, help=summary)
     context.add_options(parser, "--mirror", "--progress")
 

@@ -71,7 +71,7 @@ def context_for(file: Path, named: Path | None) -> Path:
     Raises ``InputError`` if the file copies none, or if the named folder is none.
     """
     if named and reader_of(file) not in _COPIED:
-        hint = "leave --context out; files that it names lie beside it"
+        hint = "leave --context out; files that it names lie next to it"
         raise InputError(Problem("this kind of file copies no files", str(file), hint=hint))
     if named and not named.is_dir():
         hint = "name a folder by --context"

@@ -170,6 +170,6 @@ def _collect(job: Job, folder: Path, end: str) -> Collected:
         return Collected(tuple(parts))
     printed = process.last_lines(log.read_text(errors="replace")) if log.exists() else ""
     why = "\n".join(filter(None, (end or failed[0], printed)))
-    hint = f"{slurm.ASKS}; sbatch accepts the script beside the log once more"
+    hint = f"{slurm.ASKS}; sbatch accepts the script next to the log once more"
     problem = Problem("the job failed", f"the whole log: {log}", why, hint)
     return Collected(tuple(parts), problem)

@@ -221,7 +221,7 @@ def check_script(path: str, content: bytes, problems: Problems) -> None:
         return
     _check_lines(path, content, problems)
     for number, reason in hazards(text):
-        hint = "write the line so that it begins otherwise, or put the text in a file beside it"
+        hint = "write the line so that it begins otherwise, or put the text in a file next to it"
         what = "a line of the script cannot stand in a definition"
         problems.add(what, Place(path, number), why=reason, hint=hint)
 
