@@ -124,10 +124,10 @@ def verify(  # noqa: PLR0913 - callers pass them by name
 
     Raises no error for a failed check: see ``Report.require``.
     """
-    from lumicontainer.api.verifying import Verification, verified  # noqa: PLC0415 - as in build
+    from lumicontainer.api.verifying import Verification, run_verification  # noqa: PLC0415 - as in build
 
     asked = Verification(
         Path(image), level, names, only, platform, recipes, required=required, job=job
     )
     asked.require_valid()
-    return verified(asked, on_progress)
+    return run_verification(asked, on_progress)

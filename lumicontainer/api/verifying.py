@@ -81,7 +81,7 @@ class Verification:
         return chosen(every, self.level, self.names)
 
 
-def verified(asked: Verification, on_progress: OnProgress | None = None) -> Report:
+def run_verification(asked: Verification, on_progress: OnProgress | None = None) -> Report:
     """Run the checks and return all results."""
     head = {"file": asked.image.absolute(), "level": asked.level, "begun": time.time()}
     if asked.damage:

@@ -141,14 +141,14 @@ async def _stacked(builder: Builder) -> Stack:
     missing = [step for step in _missing_steps(builder) if step.compiled]
     slots = asyncio.Semaphore(_compiles_at_once(builder, missing))
 
-    async def compiled(work: Compile) -> store.Entry:
+    async def compile_wheels(work: Compile) -> store.Entry:
         below = await ready[work.parent]
         async with slots:
             return await layers.wheels(builder, work, below)
 
     async with task_group() as group:
         compiling = {
-            step.key: group.create_task(compiled(step.compiled))
+            step.key: group.create_task(compile_wheels(step.compiled))
             for step in missing
             if step.compiled
         }

@@ -105,7 +105,7 @@ class Run(StepRun):
         log = self.builder.place.log(self.name)
         with log.open("a") as file:
             try:
-                status = await process.logged(
+                status = await process.run_logged(
                     command,
                     file,
                     env=environment or self.environment(),

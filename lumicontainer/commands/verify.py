@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer.api import Report, SlurmJob
-from lumicontainer.api.verifying import Verification, verified
+from lumicontainer.api.verifying import Verification, run_verification
 from lumicontainer.build.checks.smoke import rerun_command
 from lumicontainer.commands import context
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, JobError, Problem
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         with output_errors(file):
             report.check_writable(file)
     if not arguments.list or asked.damage:
-        done = verified(asked, Progress())
+        done = run_verification(asked, Progress())
         code = _report(done, arguments)
         if done.problem:
             raise JobError(done.problem)

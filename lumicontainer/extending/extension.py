@@ -150,7 +150,10 @@ def make(order: Order, output: Path, progress: Progress) -> Record:
     Raises ``InputError`` if the packages do not fit the image, ``StepError`` if one cannot be
     built, and ``SpaceError`` on a full disk.
     """
-    with built(order, output, progress) as (tree, lock, record, _), partial_file(output) as partial:
+    with (
+        build_extension(order, output, progress) as (tree, lock, record, _),
+        partial_file(output) as partial,
+    ):
         try:
             with progress.step("pack"):
                 squashfs.pack_as_root(tree, partial, squashfs.form_of(order.image)[0])
@@ -201,7 +204,7 @@ class Built(NamedTuple):
 
 
 @contextmanager
-def built(order: Order, output: Path, progress: Progress) -> Iterator[Built]:
+def build_extension(order: Order, output: Path, progress: Progress) -> Iterator[Built]:
     """Yield an extension that is not packed; raise ``LockError`` if its image was replaced."""
     with working_folder() as folder:
         site = _site_of(order, progress)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lumicontainer.constants import HOME, MANIFEST
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.extending.extension import ImageState, Order, built
+from lumicontainer.extending.extension import ImageState, Order, build_extension
 from lumicontainer.extending.facts import Facts
 from lumicontainer.extending.record import Record, extension_key
 from lumicontainer.image import inspect, records, sif, squashfs
@@ -60,7 +60,7 @@ def is_current(order: Order, output: Path) -> bool:
 def make(order: Order, output: Path, progress: Progress) -> Record:
     """Write a new image, and rename it when it is whole; raise what ``extension.make`` does."""
     with (
-        built(order, output, progress) as (tree, _, record, before),
+        build_extension(order, output, progress) as (tree, _, record, before),
         partial_file(output) as draft,
     ):
         try:

@@ -266,7 +266,7 @@ def run(command: Sequence[str], limits: Helper = budget.FILES) -> None:
         raise ProgramError(command, status, "")
 
 
-async def logged(  # noqa: PLR0913 - callers pass them by name
+async def run_logged(  # noqa: PLR0913 - callers pass them by name
     command: Sequence[str],
     log: IO[str],
     *,

@@ -128,7 +128,7 @@ async def _run(
     output = io.StringIO()
     with tempfile.TemporaryFile() as result:
         try:
-            status = await process.logged(
+            status = await process.run_logged(
                 command, output, env=os.environ, on_line=on_line, result=result
             )
         except process.OverLimitError as error:

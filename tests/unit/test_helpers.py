@@ -115,7 +115,7 @@ def test_a_report_without_end_is_ended(mark: str, monkeypatch: pytest.MonkeyPatc
     script = f": {mark}; head -c 9000 /dev/zero; sleep 1000; true"
     command = ["bash", "-c", script]
     with tempfile.TemporaryFile() as report:
-        running = process.logged(command, io.StringIO(), result=report)
+        running = process.run_logged(command, io.StringIO(), result=report)
         with pytest.raises(process.OverLimitError, match="it printed more than 5000 bytes"):
             asyncio.run(running)
         assert report.tell() <= LITTLE.most
@@ -126,6 +126,6 @@ def test_a_report_is_kept_byte_for_byte() -> None:
     command = ["bash", "-c", r"printf '\xff\0\r\n\e[2J'; echo log >&2"]
     log = io.StringIO()
     with tempfile.TemporaryFile() as report:
-        assert asyncio.run(process.logged(command, log, result=report)) == 0
+        assert asyncio.run(process.run_logged(command, log, result=report)) == 0
         report.seek(0)
         assert (report.read(), log.getvalue()) == (b"\xff\0\r\n\x1b[2J", "log\n")

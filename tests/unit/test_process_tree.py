@@ -24,7 +24,7 @@ def logged(script: str, patience: process.Patience = BRIEF) -> tuple[int | None,
     """Run a script of bash; return its status, or None where it was ended, log and report."""
     log = io.StringIO()
     try:
-        status = asyncio.run(process.logged(["bash", "-c", script], log, patience=patience))
+        status = asyncio.run(process.run_logged(["bash", "-c", script], log, patience=patience))
     except (process.SilentError, process.OverdueError) as error:
         return None, log.getvalue(), str(error)
     return status, log.getvalue(), ""
@@ -140,7 +140,7 @@ def test_a_program_works_before_its_stdin_is_known(tmp_path: Path) -> None:
         log, given = io.StringIO(), asyncio.get_running_loop().create_future()
         begun = tmp_path / "begun"
         task = asyncio.create_task(
-            process.logged(["sh", "-c", f"touch {begun}; cat"], log, given=given)
+            process.run_logged(["sh", "-c", f"touch {begun}; cat"], log, given=given)
         )
         while not begun.exists():
             await asyncio.sleep(0.01)
@@ -154,7 +154,7 @@ def test_a_program_that_reads_no_stdin_ends_by_its_own_status() -> None:
     async def run() -> int:
         given = asyncio.get_running_loop().create_future()
         given.set_result(bytes(1 << 20))
-        return await process.logged(["sh", "-c", "exit 7"], io.StringIO(), given=given)
+        return await process.run_logged(["sh", "-c", "exit 7"], io.StringIO(), given=given)
 
     assert asyncio.run(run()) == 7
 
@@ -162,7 +162,7 @@ def test_a_program_that_reads_no_stdin_ends_by_its_own_status() -> None:
 async def cancelled_after(turns: int, mark: str) -> None:
     """Cancel a program after some turns of the event loop, in which it starts."""
     command = ["bash", "-c", f": {mark}; sleep 1000; true"]
-    running = asyncio.create_task(process.logged(command, io.StringIO()))
+    running = asyncio.create_task(process.run_logged(command, io.StringIO()))
     for _ in range(turns):
         await asyncio.sleep(0)
     running.cancel()
@@ -191,7 +191,7 @@ def test_a_program_that_prints_without_end_is_ended_by_one_cancellation(
         with (tmp_path / "log").open("w") as log:
             command = ["yes", "x" * 1000]
             running = asyncio.create_task(
-                process.logged(command, log, on_line=lambda _: printed.set())
+                process.run_logged(command, log, on_line=lambda _: printed.set())
             )
             await printed.wait()
             running.cancel()

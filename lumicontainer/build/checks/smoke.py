@@ -65,7 +65,7 @@ async def _run(builder: Builder, partial: Path, due: Sequence[Due], task: Task) 
     command = verify_command(builder, partial, [one.check.name for one in due])
     output = io.StringIO()  # In memory: successful checks leave no log on a full disk.
     with tempfile.TemporaryFile() as report:
-        status = await process.logged(
+        status = await process.run_logged(
             command, output, env=machine.clean_environment(), on_line=task.line, result=report
         )
         report.seek(0)
