@@ -22,6 +22,7 @@ from lumicontainer.host.site import Site, read_site
 from lumicontainer.pinning import apt, sdists, sources
 from lumicontainer.pinning.uv import Resolver
 from lumicontainer.pinning.wheels import Query, Target, Wheel, is_of
+from lumicontainer.system import units
 from lumicontainer.system.terminal.progress import Progress
 
 RECIPE = "the recipe"
@@ -112,7 +113,8 @@ class _Maker:
         """Pin the sources of steps, and the base image."""
         for each in self.wanted(*sources.ORIGINS):
             origin, why = sources.ORIGINS[each.kind]
-            self.find(each, partial(sources.current_pin, each, self.site), origin, why)
+            with self.progress.step(f"pin {each.label}"):
+                self.find(each, partial(sources.current_pin, each, self.site), origin, why)
 
     def base(self) -> None:
         """Pin the packages of the base, and the apt packages of the layers."""
@@ -200,7 +202,8 @@ class _Maker:
     ) -> dict[str, str]:
         index = next((each.index_url for each in group if each.index_url), "")
         names = [each.name for each in group]
-        found = self._found(group, Query(names, there, same, index))
+        with self.progress.step(f"{group[0].layer}: {units.count(len(group), 'package')}"):
+            found = self._found(group, Query(names, there, same, index))
         if found is None:
             return {}
         layer, where = group[0].layer, group[0].where
