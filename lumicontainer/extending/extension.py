@@ -221,8 +221,8 @@ def build_extension(order: Order, output: Path, progress: Progress) -> Iterator[
             chosen = f"{head(output)}{_resolved(resolution, order, prepared, progress)}"
         lock = prepared.named_in(chosen)
         count = units.count(len(locked.rows(lock)), "package")
-        with progress.step(f"install {count}"):
-            installation = Installation(container, facts)
+        with progress.step(f"install {count}") as task:
+            installation = Installation(container, facts, task.line)
             installation.install(chosen)
             installation.require_no_hiding(order.changeable)
             indexed = "extra-index-url" in container.site.pip

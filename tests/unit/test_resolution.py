@@ -180,11 +180,28 @@ def test_a_package_without_the_module_that_it_announces_is_refused(
     notes = tmp_path / "lib/python3.11/site-packages/mine-1.0.dist-info"
     notes.mkdir(parents=True)
     (notes / "top_level.txt").write_text(f"_fast\n{content}")
+    (notes / "RECORD").write_text("mine.py,,\n")
     (notes.parent / "other.py").touch()
     with pytest.raises(StepError, match=r"mine-1\.0 has no module 'mine'"):
         require_modules(tmp_path)
     require_modules(tmp_path, {"mine"})
     (notes.parent / "mine.cpython-311-x86_64-linux-gnu.so").touch()
+    require_modules(tmp_path)
+
+
+def test_a_package_that_is_empty_is_refused(tmp_path: Path) -> None:
+    """A build in another layout than the project's packs nothing, and succeeds."""
+    notes = tmp_path / "lib/python3.11/site-packages/mine-1.0.dist-info"
+    notes.mkdir(parents=True)
+    (notes / "METADATA").write_text("Name: mine\n\nRequires-Dist: other\n")
+    (notes / "RECORD").write_text(f"{notes.name}/METADATA,,\n")
+    with pytest.raises(StepError, match=r"mine-1\.0 is empty"):
+        require_modules(tmp_path)
+    require_modules(tmp_path, {"mine"})
+    (notes / "METADATA").write_text("Name: mine\nRequires-Dist: other\n")
+    require_modules(tmp_path)
+    (notes / "METADATA").write_text("Name: mine\n")
+    (notes / "RECORD").write_text('"space/core.abi3.so",,\n')
     require_modules(tmp_path)
 
 

@@ -1,6 +1,6 @@
 """Install what a lock names into a folder: wheels, and what is built of sources."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import Distribution, PathDistribution
 from pathlib import Path
 
@@ -31,8 +31,10 @@ class Installation:
     fill a tree run none, and no container sees the tree afterwards but to read it.
     """
 
-    def __init__(self, container: Container, facts: Facts) -> None:
-        self._container, self._facts = container, facts
+    def __init__(
+        self, container: Container, facts: Facts, say: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self._container, self._facts, self._say = container, facts, say
         self.tree = container.part("tree")
         self._packages = self.tree / f"lib/python{facts.python}/site-packages"
         self._wheels: list[Path] = []
@@ -52,6 +54,7 @@ class Installation:
             for each in to_build:
                 source = places[each.file] if each.file else each.folder
                 assert source is not None
+                self._say(f"build {each.name} of its source")
                 built = sources.build_wheel(self._container, each, source, seen, settings)
                 self._wheels.append(built)
         self._packages.parent.mkdir(parents=True)
