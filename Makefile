@@ -17,7 +17,7 @@ UNITS_AT_ONCE := 3
 help: ## list what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 14
 
-.PHONY: help demo test ready unit check rocm rocm-compile singularityce extensions docs schemas engine venv image tools cluster cluster-stop docker docker-stop bench bench-builds clean
+.PHONY: help demo test ready unit check rocm rocm-compile singularityce extensions programs docs schemas engine venv image tools cluster cluster-stop docker docker-stop bench bench-builds clean
 
 demo: image ## build pytorch-deepspeed and train in it with two ranks
 	@$(MAKE) --no-print-directory --silent build/demo.log
@@ -82,6 +82,10 @@ singularityce: tools engine venv ## build with SingularityCE and PRoot in an Ubu
 
 extensions: image ## give ten training programs their packages by lumicontainer extend, and train each
 	$(BIN)/pytest --timeout 0 tests/extensions/proof.py
+
+# Sources come from GitHub, or from where git's configuration has them (url.X.insteadOf).
+programs: image ## run public training programs unchanged, each with what lumicontainer extend gives it
+	$(BIN)/pytest --timeout 0 -s tests/public_programs/proof.py
 
 docs: venv ## build the manual into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

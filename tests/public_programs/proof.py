@@ -1,0 +1,98 @@
+"""Public programs run unchanged in the image, with what ``lumicontainer extend`` gives them.
+
+``make programs`` runs it: sources come from GitHub by git, packages from the index.
+"""
+
+import re
+import shlex
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ..integration.conftest import check_output, lumicontainer, srun, started
+
+HERE = Path(__file__).parent
+IMAGE = HERE.parents[1] / "pytorch-deepspeed.sif"
+PROGRAMS: dict[str, dict[str, Any]] = yaml.safe_load((HERE / "programs.yaml").read_text())
+OFFLINE = {"HF_HUB_OFFLINE": "1"}
+USERNS = {"APPTAINER_USERNS": "1", "SINGULARITY_USERNS": "1"}
+"""What a site sets in the engine's configuration: containers start in a user namespace."""
+
+
+class Program:
+    """A program's checkout, its data, and the image with its packages."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.entry = PROGRAMS[name]
+        self.checkout = folder / "checkout"
+        self.place = self.checkout / self.entry.get("folder", ".")
+        self.data = folder / "data"
+        self.extension: list[object] = []
+
+    def git(self, *words: object) -> str:
+        """Run git in the checkout, with hooks off."""
+        return check_output("git", "-C", self.checkout, "-c", "core.hooksPath=/dev/null", *words)
+
+    def fetch(self) -> None:
+        """Check out the wanted folders of the pinned commit, and copy what prepares data."""
+        self.checkout.mkdir()
+        self.git("init", "--quiet")
+        self.git("remote", "add", "origin", self.entry["repository"])
+        self.git("sparse-checkout", "set", *self.entry["folders"])
+        wanted = ("--depth=1", "--filter=blob:none", "origin", self.entry["commit"])
+        self.git("fetch", "--quiet", *wanted)
+        self.git("checkout", "--quiet", "FETCH_HEAD")
+        self.data.mkdir()
+        shutil.copy(HERE / "tiny_model.py", self.data)
+
+    def extend(self) -> None:
+        """Add the program's packages."""
+        if "extend" in self.entry:
+            file = self.data / "packages.sqsh"
+            lumicontainer("extend", IMAGE, *self.entry["extend"], "-o", file, code=0)
+            self.extension = ["--with", file]
+
+    def words(self, line: str) -> list[object]:
+        """Return the options and words that run a line of the data in the image."""
+        command = [word.replace("{data}", str(self.data)) for word in shlex.split(self.entry[line])]
+        return ["run", *self.extension, IMAGE, "--", *command]
+
+    def run(self, line: str) -> str:
+        """Run a line of the data; return all that it prints."""
+        done = lumicontainer(*self.words(line), cwd=self.place, env=OFFLINE)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        return str(done.stdout + done.stderr)
+
+    def run_step(self) -> str:
+        """Run the program as one task on each of two nodes; return all that it prints."""
+        cluster = {**started("cluster"), **USERNS}
+        command = (f"--chdir={self.place}", sys.executable, "-m", "lumicontainer")
+        done = srun(cluster, *command, *self.words("step"), tasks=2, mpi="pmi2")
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        return str(done.stdout + done.stderr)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_public_program_runs_unchanged(name: str, tmp_path: Path) -> None:
+    program = Program(name, tmp_path)
+    program.fetch()
+    program.extend()
+    if "prepare" in program.entry:
+        program.run("prepare")
+    start = time.monotonic()
+    assert re.search(program.entry["expect"], program.run("command"))
+    print(f"{name}: {time.monotonic() - start:.0f} s")
+    assert program.git("status", "--porcelain", "--untracked-files=no") == ""
+
+
+@pytest.mark.parametrize("name", [name for name, entry in PROGRAMS.items() if "step" in entry])
+def test_a_program_of_mpi_runs_on_two_nodes(name: str, tmp_path: Path) -> None:
+    program = Program(name, tmp_path)
+    program.fetch()
+    program.extend()
+    assert re.search(program.entry["step_expect"], program.run_step())
