@@ -6,6 +6,8 @@ from pathlib import PurePosixPath
 
 from lumicontainer.importing.shell.words import Command
 
+_MOST = 4
+"""The folders of a command that each archive may be unpacked to, and the names of one in it."""
 ARCHIVE = re.compile(r"\.(tar(\.\w+)?|tgz|tbz2?|txz|zip)$")
 _REDIRECTION = re.compile(r"[^>&0-9-][12]?>{1,2}\s*[\"']?([\w./+@{}$-]+)")
 _FOLDER = re.compile(r"\s(?:-C|--directory)[ =]?[\"']?([\w./+-]+)")
@@ -64,9 +66,10 @@ def _unpacked(words: Sequence[str]) -> Iterator[str]:
 
 def _of_archives(text: str) -> Iterator[str]:
     tars = (part.partition("tar")[2] for part in re.split("[|;&]", text) if _TAR.search(part))
-    folders = [folder for part in tars for folder in _FOLDER.findall(part)[-1:]]
-    yield from folders
-    for word in re.findall(r"[\w.+/:~%-]+", text):
+    found = [folder for part in tars for folder in _FOLDER.findall(part)[-1:]]
+    yield from found
+    folders = [*dict.fromkeys(found)][:_MOST]
+    for word in dict.fromkeys(re.findall(r"[\w.+/:~%-]+", text)):
         if ARCHIVE.search(word):
             for name in _stems(word):
                 yield from (name, *(f"{folder}/{name}" for folder in folders))
@@ -75,10 +78,11 @@ def _of_archives(text: str) -> Iterator[str]:
 def _stems(archive: str) -> Iterator[str]:
     """Yield the folders that an archive may hold: its name, also without the machine behind."""
     name = ARCHIVE.sub("", PurePosixPath(archive).name)
-    while name:
+    for _ in range(_MOST):
         yield name
-        begin, _, _ = name.rpartition("-")
-        name = begin if re.search(r"\d", begin) else ""
+        name, _, _ = name.rpartition("-")
+        if not re.search(r"\d", name):
+            return
 
 
 def value_of(words: Sequence[str], *options: str) -> str:

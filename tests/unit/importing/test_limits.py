@@ -39,6 +39,19 @@ LINEAR = {
     "brackets": ("Dockerfile", f"FROM a\nRUN {'[' * LINE}\n"),
     "letters of a URL": ("Dockerfile", f"FROM a\n#{several('a')}://\n"),
     "fields of a URL": ("Dockerfile", f"FROM a\n#://{several('?key')}\n"),
+    "a name of an archive": ("Dockerfile", f"FROM a\nRUN curl a://b | tar x {'1-' * 30_000}.tar\n"),
+    "archives and folders": (
+        "Dockerfile",
+        f"FROM a\nRUN curl a://b {'| tar -C /a ' * 2500}{' b.tar' * 5000}\n",
+    ),
+    "addresses of archives": (
+        "Dockerfile",
+        f"FROM a\nRUN curl https://github.com/a/b/archive/{'a.tar' * 10_000}\n",
+    ),
+    "an exported variable": (
+        "a.def",
+        f"Bootstrap: docker\nFrom: a\n%environment\nA={'b;' * 30_000}\n",
+    ),
     "a file that is named often": ("requirements.txt", "-r b.txt\n" * 9000),
     "hashes": ("requirements.txt", f"a==1{(' --hash=sha256:' + '0' * 64) * 800} x"),
     "blanks in a requirement": ("requirements.txt", f"a{' ' * LINE}b"),
