@@ -20,6 +20,7 @@ from typing import NamedTuple
 from ..integration.conftest import write_small
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+BARE = {"bare.yaml": "summary: a base alone\nbase: tiny\nlayers: []\n"}
 PATIENCE = 30
 """Seconds that what a killed command started has to end."""
 INTERRUPTED = {0, 130, *(-number for number in SIGNALS)}
@@ -42,7 +43,7 @@ class Place:
     def __init__(self, root: Path) -> None:
         self.root = root
         root.mkdir(parents=True, exist_ok=True)
-        self.recipes = write_small(root / "recipes")
+        self.recipes = write_small(root / "recipes", BARE)
         self.image = root / "small.sif"
         self.team = root / "team"
         self.team.mkdir(mode=0o700, exist_ok=True)
@@ -85,6 +86,14 @@ class Place:
                     found.append((entry / "cmdline").read_text().replace("\0", " "))
         return found
 
+    def keep(self, name: str) -> None:
+        """Copy the cache, for ``refill``."""
+        shutil.copytree(self.root / "cache", self.root / name, symlinks=True)
+
+    def refill(self, name: str) -> None:
+        _remove(self.root / "cache")
+        subprocess.run(["cp", "-a", self.root / name, self.root / "cache"], check=True)
+
     def attacks(self) -> Iterator[tuple[str, Attack]]:
         recipe = ("small", "--recipes", self.recipes)
         lock, out = self.root / "small.lock.yaml", self.root / "out.sif"
@@ -94,19 +103,14 @@ class Place:
         yield "verify", verify
         yield "run", Attack(["run", self.image, "--", "sh", "-c", "sleep 1; true"], clean=kept)
         build = ["build", *recipe, "--output", out]
-        yield "build", Attack([*build, "--rebuild"], clean=kept, whole=lambda: self.run(build))
+        yield "build", Attack(build, lambda: (_remove(out), self.refill("base")), kept)
         publish = ["cache", "publish", *recipe]
         yield "publish", Attack(publish, lambda: _empty(self.team), kept)
-        spare, cache = self.root / "spare", self.root / "cache"
-
-        def refill() -> None:
-            if not spare.exists():
-                shutil.copytree(cache, spare, symlinks=True)
-            _remove(cache)
-            subprocess.run(["cp", "-al", spare, cache], check=True)
-
         prune = ["cache", "prune", "--max-size", "1M"]
-        yield "prune", Attack(prune, refill, kept, lambda: self.run(["cache", "verify"]))
+        yield (
+            "prune",
+            Attack(prune, lambda: self.refill("full"), kept, lambda: self.run(["cache", "verify"])),
+        )
 
 
 def _remove(path: Path) -> None:
@@ -152,7 +156,10 @@ def attack(place: Place, one: Attack, count: int) -> Counter[str]:
 def main(root: str, count: str, *verbs: str) -> None:
     """Attack the verbs, or all."""
     place = Place(Path(root))
+    place.run(["build", "bare", "--recipes", place.recipes, "--no-verify"])
+    place.keep("base")
     place.run(["build", "small", "--recipes", place.recipes, "--output", place.image])
+    place.keep("full")
     for name, one in place.attacks():
         if not verbs or name in verbs:
             print(name, dict(+attack(place, one, int(count))), flush=True)
