@@ -17,6 +17,7 @@ from lumicontainer.core.schema import check, loading
 from lumicontainer.core.schema import platform as platforms
 from lumicontainer.errors import InputError, Place, Problem, Problems, did_you_mean, near_hint
 from lumicontainer.system.files.recipe_folder import display, files_below, link, read_text
+from lumicontainer.system.terminal.masking import holds_secret
 
 RULES = "rules"
 """The file beside the recipes that is none: combinations that are known to be bad."""
@@ -386,9 +387,13 @@ def _layer_files(root: Path, folder: str, problems: Problems) -> Iterator[model.
     for name, mode, content in files_below(root, folder, problems):
         if name == "layer.yaml" or "__pycache__" in name:
             continue
-        if fits_a_line(name):
-            yield model.LayerFile(name, mode, content)
-            continue
-        why = "a definition cannot hold its name as one line of plain text"
         where = _shown(root / folder / name)
-        problems.add("cannot take the file", where, why=why, hint="rename it")
+        if holds_secret(name, content):
+            why = "who reads the image, its recipe or the cache would have a password, token or key"
+            hint = "take it out; a script gets it by 'secrets: [ID]' and --secret id=ID,src=FILE"
+            problems.add("a file of the layer holds a secret", where, why=why, hint=hint)
+        elif not fits_a_line(name):
+            why = "a definition cannot hold its name as one line of plain text"
+            problems.add("cannot take the file", where, why=why, hint="rename it")
+        else:
+            yield model.LayerFile(name, mode, content)

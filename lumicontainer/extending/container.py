@@ -17,7 +17,7 @@ from lumicontainer.errors import HostError, Problem, SpaceError
 from lumicontainer.host.site import Site
 from lumicontainer.host.uv import find_uv
 from lumicontainer.system import budget, process
-from lumicontainer.system.files.temporary import plain_folder
+from lumicontainer.system.files.temporary import plain_folder, require_programs, temporary_root
 from lumicontainer.system.os_errors import FULL
 
 PROBE = "/opt/lumicontainer/probe"
@@ -62,7 +62,10 @@ class Container:
         command = [f"{PROBE}/uv", *words, "--color", "never", *(["--quiet"] if quiet else [])]
         settings = {"UV_CACHE_DIR": str(mounts.writes / "cache"), "UV_LINK_MODE": "hardlink"}
         settings["PYC_INVALIDATION_MODE"] = "UNCHECKED_HASH"  # The squashfs changes all times.
-        return self.run(mounts, command, settings, [f"{find_uv()}:{PROBE}/uv:ro"])
+        # It reads what servers answer; compilers may need more.
+        memory = budget.RESOLVE.memory if words[:2] == ("pip", "compile") else 0
+        limits = budget.BUILD._replace(memory=memory)
+        return self.run(mounts, command, settings, [f"{find_uv()}:{PROBE}/uv:ro"], limits)
 
     def run(
         self,
@@ -70,6 +73,7 @@ class Container:
         command: Sequence[str],
         variables: Mapping[str, str],
         binds: Sequence[str] = (),
+        limits: budget.Helper = budget.BUILD,
     ) -> process.Finished:
         """Run a program; return its exit status and output when all of its processes have ended.
 
@@ -87,7 +91,7 @@ class Container:
         # It has a process namespace: the kernel ends all that is left in it (pid_namespaces(7)).
         started = find_engine().execute(self.image, command, binds=binds, way="containall")
         environment = {**os.environ, **prefixed(settings)}
-        done = process.in_new_session(started, env=environment, limits=budget.BUILD)
+        done = process.in_new_session(started, env=environment, limits=limits)
         if done.returncode == _NOT_STARTED:
             what, why = "the engine started no container of the image", done.stderr.strip()
             hint = "if it cannot mount a folder, name another one with LUMICONTAINER_TMPDIR"
@@ -105,6 +109,7 @@ def _path(path: Path) -> str:
 @contextmanager
 def working_folder() -> Iterator[Path]:
     """Yield a temporary folder for an extension."""
+    require_programs(temporary_root())
     with plain_folder(FOLDER) as folder:
         yield folder.resolve()
 

@@ -1,6 +1,7 @@
 """Read what an extension must fit: the Python and the packages of an image."""
 
 import contextlib
+import functools
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -34,6 +35,8 @@ _KEPT = 50
 _PYTHON = records.Kind("a version such as 3.11", frozenset({str}), r"[0-9]\.[0-9]{1,2}")
 _LONGEST = 2000
 """The most characters of a requirement of a package."""
+_MOST_REQUIREMENTS = 50_000
+"""The most requirements of all packages of an image; those with all of PyTorch have 5,000."""
 FACTS: records.Schema = {
     "python": _PYTHON,
     "libraries": [LINE],
@@ -117,6 +120,7 @@ class Facts(NamedTuple):
             return False
 
 
+@functools.lru_cache(_MOST_REQUIREMENTS)
 def _parsed(text: str) -> Requirement | None:
     if len(text) > _LONGEST:  # A version may have more digits than Python reads.
         return None
@@ -172,6 +176,10 @@ def _remember(known: Path, answer: bytes) -> None:
 
 def _parse(answer: bytes) -> Facts:
     data: Any = records.parse(answer, FACTS)
+    if (
+        stated := sum(len(row["requires"]) for row in data["packages"].values())
+    ) > _MOST_REQUIREMENTS:
+        raise records.RecordError(f"its packages state {stated} requirements")
     packages: dict[str, Installed] = {}
     for name, row in data["packages"].items():
         try:

@@ -15,6 +15,7 @@ from lumicontainer.core.model.requirements import is_file_of
 from lumicontainer.errors import InputError, Problems
 from lumicontainer.importing.context import ignoring
 from lumicontainer.importing.draft import CARRIED, MAX_PATH, NOT_NEEDED, Draft, FileLine
+from lumicontainer.importing.environment import READABLE
 from lumicontainer.importing.lists.requirements import inner_name
 from lumicontainer.importing.shell.losses import Losses
 from lumicontainer.system.files.recipe_folder import (
@@ -26,6 +27,7 @@ from lumicontainer.system.files.recipe_folder import (
     files_below,
     read_bytes,
 )
+from lumicontainer.system.terminal.masking import holds_secret, is_secret_file, shell_secrets
 from lumicontainer.system.units import count
 
 FOLDER = "files"
@@ -141,6 +143,9 @@ class Copies:
             self._refuse(line, target, _reason(error))
             return
         self._remember(target, name)
+        if holds_secret(name, content) or is_secret_file(target):
+            self._refuse(line, target, READABLE)
+            return
         file = LayerFile(name, 0o755 if path.stat().st_mode & 0o100 else 0o644, content)
         self._count([file])
         if is_file_of(file) or path.name in ("environment.yml", "environment.yaml"):
@@ -157,6 +162,10 @@ class Copies:
             self._refuse(line, target, why)
             return
         self._lose_lists(target, name, files)
+        for file in [each for each in files if holds_secret(each.name, each.content)]:
+            inner = file.name.removeprefix(name).lstrip("/")
+            self._refuse(line.part(f"COPY {file.name} {target}/"), f"{target}/{inner}", READABLE)
+            files.remove(file)
         files = [file for file in files if not is_file_of(file)]
         draft.files |= {f"{FOLDER}/{file.name}": file for file in files}
         quoted, inner = shlex.quote(target), shlex.quote(f"{FOLDER}/{name}".rstrip("/") + "/.")
@@ -200,6 +209,9 @@ class Copies:
 
     def add_text(self, line: FileLine, content: str, target: str, mode: int) -> None:
         """Add a file whose content stands in the imported file."""
+        if is_secret_file(target) or next(shell_secrets(content), ""):
+            self._refuse(line, target, READABLE)
+            return
         name = f"line-{line.number}-{PurePosixPath(target).name}"
         self._install(line, LayerFile(name, 0o644, content.encode()), target, mode)
 

@@ -12,7 +12,10 @@ from lumicontainer.importing.shell.losses import Losses, Lost
 from lumicontainer.importing.shell.split import OTHER_EXPANSION, expand_variables
 from lumicontainer.system.terminal.masking import has_password, is_secret
 
-READABLE = "it holds a password or token, which all who read the image would have"
+READABLE = (
+    "it holds a password or token, which all who read the image would have; "
+    "a layer gets it by 'secrets: [ID]' and --secret id=ID,src=FILE"
+)
 UNKNOWN_EXPANSION = "it has an expansion whose value is not known"
 NO_VALUE = "it has a variable without a known value"
 _SYSTEM = {f"{top}{name}" for top in ("", "/usr", "/usr/local") for name in ("/bin", "/sbin")}

@@ -57,6 +57,8 @@ class Helper(NamedTuple):
     hint: str
     error: type[LumicontainerError] = HostError
     """Its exit code is that of a program that exceeds a limit."""
+    memory: int = 0
+    """Bytes of data of one process; 0 for no limit."""
 
 
 _SLOW = "see why this host is so slow: its load, or a file system that does not answer"
@@ -72,7 +74,7 @@ FILES = Helper(24 * _HOUR, 1 * _GIB, _SLOW)
 """A program that lists, copies, packs or removes files."""
 DOWNLOAD = Helper(SOURCE.seconds + _HOUR, 64 * _MIB, _NETWORK, DownloadError)
 """curl or git, which have the limits of ``SOURCE`` too."""
-RESOLVE = Helper(6 * _HOUR, 64 * _MIB, _NETWORK, DownloadError)
+RESOLVE = Helper(6 * _HOUR, 64 * _MIB, _NETWORK, DownloadError, 4 * _GIB)
 """A resolver of Python packages on this host, which builds nothing."""
 BUILD = Helper(72 * _HOUR, 64 * _MIB, "build it in a layer, whose steps show their log", StepError)
 """A resolver or installer in a container, which may compile sources."""

@@ -38,6 +38,8 @@ _GRACE = 10.0
 """Seconds that an interrupted program has before it is killed."""
 _SHOWN = 500
 """Characters of a command that an error shows."""
+_NO_MEMORY = (b"memory allocation of", b"MemoryError", b"Cannot allocate memory", b"out of memory")
+"""The words of programs in Rust and Python, of the C library and of compilers."""
 _MOST_SHOWN = 20_000
 """Characters of output that an error shows."""
 
@@ -138,14 +140,16 @@ def finished(
 def _communicate(
     command: Sequence[str], env: Mapping[str, str] | None, given: bytes, limits: Helper
 ) -> tuple[int, list[bytes]]:
+    started = _with_memory(command, limits)
     with _starting(command):
-        child = subprocess.Popen(command, env=env, stdin=PIPE, stdout=PIPE, stderr=PIPE)
+        child = subprocess.Popen(started, env=env, stdin=PIPE, stdout=PIPE, stderr=PIPE)
     with child, _limited(command, limits):
         try:
             printed = communicate(child, given, limits)
         except BaseException:
             process_tree.kill(child.pid)
             raise
+    _require_memory(command, child.returncode, printed, limits)
     return child.returncode, printed
 
 
@@ -162,13 +166,33 @@ def in_new_session(
     it started; so does SIGKILL of this program.
     """
     stdin = PIPE if given else DEVNULL
-    with _limited(command, limits), _session(command, env, PIPE, stdin) as child:
+    started = _with_memory(command, limits)
+    with _limited(command, limits), _session(started, env, PIPE, stdin) as child:
         try:
             printed = communicate(child, given, limits)
         except LimitError:
             process_tree.kill(child.pid)
             raise
+    _require_memory(command, child.returncode, printed, limits)
     return _finished(command, child.returncode, printed)
+
+
+def _with_memory(command: Sequence[str], limits: Helper) -> Sequence[str]:
+    """Return a command whose processes have the memory of its limits each."""
+    if not limits.memory or not find("bash"):
+        return command
+    # The host may allow less.
+    script = 'ulimit -S -d "$0" 2>/dev/null; exec "$@"'
+    return ["bash", "-c", script, str(limits.memory >> 10), *command]
+
+
+def _require_memory(
+    command: Sequence[str], status: int, printed: Sequence[bytes], limits: Helper
+) -> None:
+    """Raise ``OverLimitError`` if a program failed because it had too little memory."""
+    if status and limits.memory and any(map(printed[-1].__contains__, _NO_MEMORY)):
+        why = f"it needed more than {limits.memory >> 20} MiB of memory"
+        raise OverLimitError(command, limits, why)
 
 
 @contextlib.contextmanager

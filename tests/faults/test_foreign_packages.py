@@ -15,6 +15,11 @@ from lumicontainer.image.records import RecordError
 from lumicontainer.pinning.pip import needed
 from lumicontainer.pinning.wheels import Wheel
 
+from ..unit.cpu import within
+
+SECONDS = 30.0
+"""More than 10 times what 50,000 requirements take."""
+
 NAMES = [
     "",
     "..",
@@ -93,6 +98,23 @@ def test_a_condition_without_meaning_is_not_met(marker: str) -> None:
     row = {"version": "1.0", "requires": [f"torch; {marker}"], "modules": [], "protected": ""}
     packages = {"torch": {**row, "requires": []}, "evil": row}
     assert facts._parse(answer_of(packages)).needs("evil") == {}
+
+
+def test_the_needs_of_an_image_are_read_in_linear_time() -> None:
+    row = {"version": "1.0", "modules": [], "protected": ""}
+    many = [f"torch>={number}" for number in range(facts._MOST_REQUIREMENTS - 100)]
+    packages = {f"p{n}": {**row, "requires": [f"torch>={n}"]} for n in range(99)}
+    packages |= {"torch": {**row, "requires": []}, "evil": {**row, "requires": many}}
+    with within(SECONDS):
+        found = facts._parse(answer_of(packages))
+        for _ in range(20):
+            assert "evil" in found.users("torch")
+
+
+def test_an_image_that_states_too_many_requirements_is_refused() -> None:
+    row = {"version": "1.0", "modules": [], "protected": "", "requires": ["torch"] * 60_000}
+    with pytest.raises(RecordError, match="its packages state 60000 requirements"):
+        facts._parse(answer_of({"evil": row}))
 
 
 def test_a_version_of_more_digits_than_python_reads_is_not_met() -> None:

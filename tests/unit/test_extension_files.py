@@ -246,6 +246,16 @@ def test_a_wheel_that_is_made_to_fill_a_disk_is_refused_before_it_is_unpacked(
         require_room([installed.wheel], installed.place)
 
 
+def test_the_list_of_a_wheel_is_not_read_where_it_is_too_large(
+    installed: Installed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proof, "_LARGEST_LIST", 400)
+    with zipfile.ZipFile(installed.wheel, "a") as archive:
+        archive.writestr("a/" + "x" * 900, "")
+    with pytest.raises(StepError, match=r"its list of files has \d+ bytes"):
+        require_room([installed.wheel], installed.place)
+
+
 def test_wheels_that_find_no_space_are_not_unpacked(
     installed: Installed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

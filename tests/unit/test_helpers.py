@@ -3,6 +3,7 @@
 import asyncio
 import io
 import math
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -54,6 +55,15 @@ def test_a_program_that_does_not_end_is_ended_with_its_children(
     with pytest.raises(process.OverLimitError, match=r"bash was ended(?s:.)*within 0\.3 s"):
         start(script.format(mark=mark), BRIEF)
     wait_until_gone(mark)
+
+
+def test_a_program_that_needs_too_much_memory_is_named(start: Callable[..., Any]) -> None:
+    limits = budget.RESOLVE._replace(memory=256 << 20)
+    script = f"{sys.executable} -c 'bytes(1 << 30)'"
+    with pytest.raises(process.OverLimitError, match="it needed more than 256 MiB of memory") as it:
+        start(script, limits)
+    assert it.value.code == DOWNLOAD_FAILED
+    start(f"{sys.executable} -c 'bytes(1 << 20)'", limits)
 
 
 @pytest.mark.parametrize("script", ["yes", "yes >&2", "yes & yes >&2", "head -c 5001 /dev/zero"])

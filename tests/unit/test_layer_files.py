@@ -36,6 +36,24 @@ def test_a_misspelled_name_is_refused_with_the_meant(write: Write, name: str, me
 
 
 @pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        (".netrc", "machine a login b password c\n"),
+        ("keys/id_ed25519", "x\n"),
+        ("data.txt", "-----BEGIN RSA PRIVATE KEY-----\n"),
+        ("tool.py", f"x = 'hf_{'aB3' * 11}'\n"),
+        ("install.sh", "export HF_TOKEN=correct-horse\n"),
+    ],
+)
+def test_a_file_with_a_secret_is_refused_by_name(write: Write, name: str, content: str) -> None:
+    text = problems_of(write, {"install.sh": "cp -r . /opt/x\n", name: content})
+    assert "a file of the layer holds a secret" in text
+    assert f"layers/own/{name}" in text
+    assert "--secret id=ID,src=FILE" in text
+    assert "correct-horse" not in text
+
+
+@pytest.mark.parametrize(
     "files",
     [
         {"instal.sh": "true\n", "install.sh": "bash ./instal.sh\n"},

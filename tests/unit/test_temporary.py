@@ -43,3 +43,12 @@ def test_doctor_refuses_a_file_system_without_programs(tmp_path: Path) -> None:
     assert text, done.stdout
     hint = text.splitlines()[1]
     assert hint == "    hint: name another folder: export LUMICONTAINER_TMPDIR=/var/tmp"
+
+
+def test_extend_refuses_a_file_system_without_programs(tmp_path: Path) -> None:
+    mount = f"mount -t tmpfs -o noexec,mode=700,{owned()} none {tmp_path}"
+    program = "from lumicontainer.extending.container import working_folder as it; it().__enter__()"
+    command = [*prepared("mount", mount), sys.executable, "-c", program]
+    done = run(command, env={"LUMICONTAINER_TMPDIR": str(tmp_path)})
+    assert "cannot start programs in the folder for builds" in done.stderr
+    assert "export LUMICONTAINER_TMPDIR=/var/tmp" in done.stderr

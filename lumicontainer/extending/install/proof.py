@@ -29,6 +29,8 @@ _DATA = re.compile(r"[^/]+\.data/(purelib|platlib|data|scripts|headers)/(.+)")
 _BYTECODE = re.compile(r"(.*)__pycache__/([^/]+)\.cpython-\d+(?:\.opt-\d)?\.pyc")
 _LARGEST_NOTE = 64 << 20
 """The largest list or metadata of a package, in bytes."""
+_LARGEST_LIST = 32 << 20
+"""The largest list of files of a wheel, in bytes; that of PyTorch has 2 MB."""
 _FAULTS = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
     *(csv.Error, configparser.Error),
@@ -36,11 +38,21 @@ _FAULTS = (
 )
 
 
+class _Bounded(io.FileIO):
+    """Refuse to read a list of files that is too large: ``ZipFile`` reads it as a whole."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read some bytes; raise ``BadZipFile`` if they are too many."""
+        if size is not None and size > _LARGEST_LIST:
+            raise zipfile.BadZipFile(f"its list of files has {size} bytes")
+        return super().read(size)
+
+
 @contextmanager
 def open_wheel(path: Path) -> Iterator[zipfile.ZipFile]:
     """Yield an open wheel; raise ``StepError`` for what cannot be read of it meanwhile."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with _Bounded(path) as file, zipfile.ZipFile(file) as archive:
             yield archive
     except _FAULTS as error:
         what, hint = f"cannot read the wheel {path.name}", "choose another version of it"
@@ -117,7 +129,9 @@ def require_same(folder: Path, files: foreign.Sizes, wheels: Iterable[Path]) -> 
     faults += [f"{path!a} of {owners[path][0].path.name} is missing" for path in missing]
     if faults:
         what, why = "the installed files are not those of the packages", "\n".join(faults[:5])
-        raise StepError(Problem(what, why=why, hint="repeat the command"))
+        raise StepError(
+            Problem(what, why=why, hint="choose another version of it, or leave it out")
+        )
 
 
 def remove_notes_of_uv(folder: Path, files: foreign.Sizes) -> None:

@@ -179,6 +179,7 @@ def _mounts(spec: Spec) -> list[Any]:
     rows: dict[str, tuple[str, bool]] = {}
     for path in sorted(Path(spec.root).iterdir()) if spec.root else ():
         if path.is_dir() and not path.is_symlink() and path.name not in _OF_CONTAINERS:
+            _require_name(path)
             rows[f"/{path.name}"] = (str(path), not spec.writable)
     rows |= {target: (source, True) for target, source in spec.binds.items()}
     rows |= {target: (source, False) for target, source in spec.writes.items()}
@@ -186,6 +187,13 @@ def _mounts(spec: Spec) -> list[Any]:
         {"Type": "bind", "Target": target, "Source": source, "ReadOnly": closed}
         for target, (source, closed) in rows.items()
     ]
+
+
+def _require_name(path: Path) -> None:
+    """Raise ``HostError`` if the daemon cannot be asked for a folder: its requests are JSON."""
+    if not path.name.isprintable():
+        what, hint = "Docker cannot mount a folder with such a name", "rename it, or remove it"
+        raise HostError(Problem(what, ascii(str(path)), "its name is not plain text", hint))
 
 
 def _take_top(client: Any, container: Any, spec: Spec) -> int:

@@ -9,7 +9,7 @@ from lumicontainer.importing.shell.words import Command
 _MOST = 4
 """The folders of a command that each archive may be unpacked to, and the names of one in it."""
 ARCHIVE = re.compile(r"\.(tar(\.\w+)?|tgz|tbz2?|txz|zip)$")
-_REDIRECTION = re.compile(r"[^>&0-9-][12]?>{1,2}\s*[\"']?([\w./+@{}$-]+)")
+_REDIRECTION = re.compile(r"[^>&0-9-][12]?>{1,2}\s*[\"']?([\w./+@{}$~-]+)")
 _FOLDER = re.compile(r"\s(?:-C|--directory)[ =]?[\"']?([\w./+-]+)")
 _TAR = re.compile(r"\btar\b")
 _FUNCTION = re.compile(r"^\s*(?:function\s+(\w+)|(\w+)\s*\(\s*\)\s*\{)")

@@ -16,7 +16,7 @@ from lumicontainer.importing.draft import (
     FileLine,
     too_large,
 )
-from lumicontainer.importing.environment import add_variable
+from lumicontainer.importing.environment import READABLE, add_variable
 from lumicontainer.importing.replacements import replacement_for, table
 from lumicontainer.importing.shell import products
 from lumicontainer.importing.shell.downloads import read_download
@@ -25,6 +25,7 @@ from lumicontainer.importing.shell.losses import UNKNOWN, Losses, Lost, whole_pa
 from lumicontainer.importing.shell.split import MAX_TEXT, ShellCommand, expand_variables, split
 from lumicontainer.importing.shell.words import Command, simple_command, split_fallback
 from lumicontainer.system import process
+from lumicontainer.system.terminal import masking
 
 _UNPINNED = "it downloads what nothing pins; name it under 'sources' of the layer"
 _UNREAD = "it installs packages in a form that is not read; name them under 'packages' of the layer"
@@ -141,6 +142,9 @@ class ShellReader:
     def _read_part(self, part: _Part, shell: ShellCommand, scope: _Scope) -> list[str]:
         """Add what becomes of a command; return the lines of the script for it."""
         line, rows = part.line, self.draft.lines
+        if self._refuse_secret(part):
+            self._lose_products(part, scope, Lost(""))
+            return []
         if _enters(part):
             return self._enter(part, scope)
         lost = self._lost_folder(scope)
@@ -159,6 +163,20 @@ class ShellReader:
         if lost or rows[-1].outcome == NOT_CARRIED:
             self._lose_products(part, scope, lost or Lost(""))
         return []
+
+    def _refuse_secret(self, part: _Part) -> bool:
+        """Refuse a command that has a secret or writes a file of secrets; return whether it does.
+
+        Its secrets are hidden; of a file of secrets, the name alone is shown.
+        """
+        secrets = {*masking.shell_secrets(part.line.text)}
+        masking.hide(secrets)
+        files = [*filter(masking.is_secret_file, products.products(part.plain, part.command))]
+        if files:
+            part.line.part(f"a command that writes {files[0]}").refuse(READABLE)
+        elif secrets:
+            part.line.refuse(READABLE)
+        return bool(files or secrets)
 
     def _restore_products(self, part: _Part, scope: _Scope) -> None:
         for path in products.products(part.plain, part.command):

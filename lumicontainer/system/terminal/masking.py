@@ -38,6 +38,17 @@ _SECRET_SHAPE = re.compile(
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----"
 )
 """Tokens of Hugging Face, GitHub, GitLab, OpenAI, AWS and Slack, web tokens and private keys."""
+_SECRET_FILE = re.compile(
+    r"(?:.*/)?(?:\.netrc|\.git-credentials|\.pypirc|id_(?:rsa|dsa|ecdsa|ed25519)(?:_\w+)?|kaggle\.json"
+    r"|\.aws/credentials|\.docker/config\.json|\.(?:cache/)?huggingface/token)"
+)
+"""Files in which other programs keep passwords, tokens and private keys."""
+_ASSIGNED = re.compile(
+    r"""(?<![\w$-])([A-Za-z_]\w*)=(?:'([^'\n]*)'|"([^"$`\n]*)"|([^\s;&|'"$`()]+))"""
+)
+_OPTION = re.compile(
+    r"""(?<!\S)--?((?:[a-z]+-)*(?:token|password|api-key))[= ]+['"]?([^\s'"$`]+)"""
+)
 _NO_PASSWORDS = ("", "x-oauth-basic")
 
 _hidden: dict[bytes, bool] = {}
@@ -176,6 +187,29 @@ def is_secret(name: str, value: str) -> bool:
     """Return whether a value is a token, a password or a key: by its form, or by its name's."""
     named = _SECRET_NAME.fullmatch(name) and _SECRET_VALUE.fullmatch(value)
     return bool(named or _SECRET_SHAPE.search(value))
+
+
+def is_secret_file(name: str) -> bool:
+    """Return whether other programs keep passwords, tokens or private keys in files of a name."""
+    return bool(_SECRET_FILE.fullmatch(name))
+
+
+def shell_secrets(text: str) -> Iterator[str]:
+    """Yield the tokens, passwords and keys that stand in the text of a shell."""
+    for name, *values in _ASSIGNED.findall(text):
+        yield from (each for each in values if is_secret(name, each))
+    for option, value in _OPTION.findall(text):
+        if is_secret(option.replace("-", "_"), value):
+            yield value
+    yield from tokens(text)
+
+
+def holds_secret(name: str, content: bytes) -> bool:
+    """Return whether a file is a secret or holds one, by its name or by the form of its content."""
+    text = content.decode("latin-1")
+    if is_secret_file(name) or next(tokens(text), ""):
+        return True
+    return name.endswith((".sh", ".env")) and bool(next(shell_secrets(text), ""))
 
 
 def tokens(text: str) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Files with odd characters, types or names become a draft that can be read, or are refused."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from lumicontainer.importing.draft import Draft
 from lumicontainer.importing.writing import files_of
 from lumicontainer.system.files import recipe_folder
 from lumicontainer.system.files.recipe_folder import files_below
+from lumicontainer.system.terminal import masking
 
 from ..cpu import within
 from .conftest import Import, notes
@@ -72,6 +74,58 @@ def test_a_recipe_holds_no_token(dockerfile: Import, text: str) -> None:
     draft = dockerfile(text)
     assert notes(draft)
     assert [each for each in written(draft).values() if TOKEN in each or PASSWORD in each] == []
+
+
+KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjE\n"
+SECRETS = {
+    "RUN export MY_PASSWORD=hunter2-horse && make": "hunter2-horse",
+    "RUN MY_PASSWORD='hunter2-horse' make": "hunter2-horse",
+    "RUN bash -c 'export MY_PASSWORD=hunter2-horse; make'": "hunter2-horse",
+    "RUN huggingface-cli login --token hunter2-horse": "hunter2-horse",
+    "RUN echo machine a login b password horse9 > ~/.netrc": "horse9",
+    "RUN cat > ~/.netrc <<EOF\nmachine a login b password horse9\nEOF": "horse9",
+    "RUN echo machine horse9 | tee /root/.git-credentials": "horse9",
+    "COPY <<EOF /root/.netrc\nmachine a password horse9\nEOF": "horse9",
+    "COPY .netrc /root/.netrc": "horse9",
+    "COPY .netrc /root/x": "horse9",
+    "COPY key /root/.ssh/id_rsa": "BEGIN",
+    "COPY key /opt/key": "BEGIN",
+    "COPY . /opt/code": "horse9",
+    "ADD set.env /opt/": "hunter2-horse",
+}
+
+
+@pytest.fixture
+def unhidden() -> Iterator[None]:
+    """Forget the secrets that a test hides."""
+    yield
+    masking._hidden.clear()
+
+
+@pytest.mark.usefixtures("unhidden")
+@pytest.mark.parametrize("text", SECRETS)
+def test_no_line_carries_a_secret_into_a_recipe(dockerfile: Import, text: str) -> None:
+    files = {".netrc": "machine a password horse9\n", "key": KEY, "plain.py": "x = 1\n"}
+    draft = dockerfile(text, **files, **{"set.env": "MY_PASSWORD=hunter2-horse\n"})
+    assert any("--secret id=ID,src=FILE" in each for each in notes(draft))
+    kept = {**written(draft), **{name: str(each.content) for name, each in draft.files.items()}}
+    assert [name for name, each in kept.items() if SECRETS[text] in each] == []
+    assert ("files/plain.py" in draft.files) == (text == "COPY . /opt/code")
+
+
+@pytest.mark.usefixtures("unhidden")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RUN export HF_TOKEN_PATH=/run/token && make",
+        "RUN export PASSWORD=$GIVEN && make",
+        "RUN make KEY=value TOKENIZERS_PARALLELISM=false",
+        "RUN rm -f ~/.netrc",
+        "COPY plain.py /opt/",
+    ],
+)
+def test_a_line_without_a_secret_is_carried(dockerfile: Import, text: str) -> None:
+    assert notes(dockerfile(text, **{"plain.py": "TOKEN = 'abcdefg'\n"})) == []
 
 
 @pytest.mark.parametrize("name", ["Dockerfile", "a.def", "environment.yml", "pyproject.toml"])
