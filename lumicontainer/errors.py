@@ -134,6 +134,7 @@ def nearest(word: str, known: Iterable[str], similar: float = 0.75) -> str:
 
 _NEAR_AND_AS_LONG = 0.66
 _SHORTEST_PART = 4
+_MOST_SHOWN = 8
 
 
 class Problems:
@@ -164,10 +165,12 @@ class Problems:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a hint with the known word most similar to ``word``, or with all known words."""
+    """Return a hint with the known word most similar to ``word``, or with up to eight of them."""
     choices = sorted(known)
-    listed = f"known: {', '.join(choices)}" if choices else ""
-    return near_hint(word, choices) or listed
+    shown = choices
+    if len(choices) > _MOST_SHOWN:
+        shown = [*sorted(get_close_matches(word, choices, _MOST_SHOWN, cutoff=0)), "…"]
+    return near_hint(word, choices) or (f"known: {', '.join(shown)}" if choices else "")
 
 
 def near_hint(word: str, known: Iterable[str]) -> str:
