@@ -119,6 +119,8 @@ class Run(StepRun):
             except process.OverdueError as error:
                 raise failure.overdue_failure(self, str(error)) from None
         if status:
+            if self.image:  # A step fails on a base that is removed or cut short meanwhile.
+                self.image.require_unchanged()
             raise failure.step_failure(self, status)
 
     def _say_cut(self) -> None:
