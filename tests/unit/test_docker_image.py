@@ -1,5 +1,6 @@
 """Images and containers of a daemon are found, whole, and removed."""
 
+import os
 import tarfile
 from contextlib import nullcontext
 from pathlib import Path
@@ -142,3 +143,11 @@ def test_files_that_cannot_be_moved_out_of_a_container_fail_its_program(
     monkeypatch.setattr(container, "run", run)
     monkeypatch.setattr(container, "image_of", lambda *_: nullcontext("image"))
     assert run(client, container.Spec(root=str(tmp_path)), ["true"]) == 2
+
+
+def test_a_folder_whose_name_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    assert len(container._mounts(container.Spec(root=str(tmp_path)))) == 1
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/odd\xff")).mkdir()
+    with pytest.raises(HostError, match=r"cannot mount a folder(?s:.*)odd\\udcff"):
+        container._mounts(container.Spec(root=str(tmp_path)))
