@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.build.tree.foreign.in_place import read_rows
-from lumicontainer.build.tree.index import Row
+from lumicontainer.build.tree.index import GONE, Row
 from lumicontainer.image.assembly.reader import read_squashfs
 from lumicontainer.image.sif import root
 from lumicontainer.image.squashfs import form_of
@@ -144,6 +144,38 @@ def test_an_image_that_only_adds_files_is_its_base_and_they(tree: Path, tmp_path
     assert rows == rows_of(more)
     assert rows["opt/odd/two"].link == "opt/odd/one"
     assert "opt/odd/pipe" not in rows
+
+
+REPACKED = {
+    "zstd -b 128K": "its compression is zstd, and an engine reads gzip",
+    "xz -b 128K": "its compression is xz",
+    "gzip -b 256K": "its blocks have 256 KiB, not 128",
+}
+
+
+@pytest.mark.skipif("zstd" not in COMPRESSIONS, reason="the engine makes no squashfs of zstd")
+@pytest.mark.parametrize("form", REPACKED)
+def test_a_base_that_an_engine_cannot_read_is_packed_again_once(
+    tree: Path, tmp_path: Path, form: str
+) -> None:
+    image = plain(tree, form)
+    recipe = write(tmp_path, image, digest(image), script="")
+    place = {"envs/gzip.yaml": "summary: reads gzip\naccelerator: cpu\ncompression: gzip\n"}
+    write_files(tmp_path, place)
+    said = f"the base is packed again, once, into the cache: {REPACKED[form]}\n"
+    words = ("build", recipe, "--platform", "gzip", "--no-verify", "--output")
+    first, second = tmp_path / "first.sif", tmp_path / "second.sif"
+    assert lumicontainer(*words, first, code=0).stderr.count(said) == 1
+    begun = lumicontainer(*words, second, code=0).stderr
+    assert not re.search("pack (again|as gzip) +begins", begun), begun
+    assert form_of(first) == ("gzip", 128 << 10)
+    assert digest(first) == digest(second)
+    rows = rows_of(plain(tree, "gzip"))
+    there = {path: row for path, row in rows_of(first).items() if path in rows}
+    own = ("dev/", "etc/hosts", "etc/resolv.conf", "etc/hostname", "usr/local/bin/lumi")
+    assert {path for path, row in rows.items() if row.kind != GONE and there.get(path) != row} <= {
+        path for path in rows if path.startswith(own)
+    }
 
 
 def test_a_base_that_is_gone_is_named(tmp_path: Path) -> None:
