@@ -13,7 +13,7 @@ from lumicontainer.image.assembly.content import read_fragment
 from lumicontainer.image.assembly.layout import NOTHING, STORED_DATA, SUPERBLOCK_SIZE
 from lumicontainer.image.assembly.reader import Fragment, Squashfs, read_squashfs
 from lumicontainer.image.assembly.tree import Node
-from lumicontainer.image.assembly.writer import Encoding, Placed, write_tables
+from lumicontainer.image.assembly.writer import Encoding, OwnersError, Placed, write_tables
 from lumicontainer.system.files.copying import copy_range
 
 Reached = Callable[[int], None]
@@ -61,7 +61,11 @@ def assemble_squashfs(
             data.copy(layer)
         file.truncate(data.end)
         file.seek(data.end)
-        return write_tables(file, offset, root, data.place, data.fragments, encoding)
+        try:
+            return write_tables(file, offset, root, data.place, data.fragments, encoding)
+        except OwnersError as error:
+            what, hint = f"the image has {error}", "let the layer chown its files to fewer owners"
+            raise InputError(Problem(what, str(layers[error.layer].path), hint=hint)) from error
 
 
 def _common_encoding(layers: Sequence[Squashfs], time: int) -> Encoding:

@@ -4,7 +4,6 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import BinaryIO, NamedTuple
 
-from lumicontainer.errors import InputError, Problem
 from lumicontainer.image.assembly import layout
 from lumicontainer.image.assembly.layout import (
     ABSENT,
@@ -23,7 +22,7 @@ from lumicontainer.image.assembly.tree import Node, folders
 _STORED_BLOCK = METADATA + 2
 _PAGE = 4096
 """The kernel mounts no file system whose last page is incomplete."""
-_MOST_OWNERS = 65535
+MOST_OWNERS = 65535
 _MOST_IN_RUN = 256
 _SMALL, _LARGE = 0xFFFF, 0xFFFFFFFF
 
@@ -34,6 +33,14 @@ class Encoding(NamedTuple):
     compressor: int
     block_size: int
     time: int
+
+
+class OwnersError(Exception):
+    """Say that the files of a layer have owners for which a squashfs has no more room."""
+
+    def __init__(self, layer: int) -> None:
+        super().__init__(f"more than {MOST_OWNERS} owners of files")
+        self.layer = layer
 
 
 class Placed(NamedTuple):
@@ -58,7 +65,7 @@ def write_tables(
     """Write the tables after the data, and the superblock; return the size, a multiple of 4096.
 
     ``file`` is at the end of the data; the squashfs begins at its byte ``begin``. ``links`` of the
-    nodes are set. Raises ``InputError`` if the tree has too many owners for a squashfs.
+    nodes are set. Raises ``OwnersError`` if the tree has too many for a squashfs.
     """
     tables = _Tables(place)
     tables.write(root)
@@ -171,14 +178,13 @@ class _Tables:
 
     def _head(self, kind: int, node: Node) -> bytes:
         self._references[id(node)] = _block_and_offset(len(self.inodes))
-        ids = (self._owner(node.owner), self._owner(node.group))
+        ids = (self._owner(node.owner, node.layer), self._owner(node.group, node.layer))
         return layout.INODE.pack(kind, node.mode, *ids, node.time, self._numbers[id(node)])
 
-    def _owner(self, owner: int) -> int:
+    def _owner(self, owner: int, layer: int) -> int:
         number = self.owners.setdefault(owner, len(self.owners))
-        if number >= _MOST_OWNERS:
-            what = f"the image has more than {_MOST_OWNERS} owners of files"
-            raise InputError(Problem(what, hint="let a layer chown its files to fewer owners"))
+        if number >= MOST_OWNERS:
+            raise OwnersError(layer)
         return number
 
     def _write_node(self, node: Node) -> None:

@@ -165,14 +165,19 @@ def test_a_path_that_no_program_opens_is_refused_with_its_layer(tmp_path: Path) 
         assemble_layers(tmp_path, [Tree({b"a": b""}), Tree({b"d": deep})])
 
 
-def test_more_owners_than_a_squashfs_has_are_refused(tmp_path: Path) -> None:
-    pipes = {b"%d" % number: Node(layout.PIPE, 0, number, 0, 0) for number in range(65_536)}
-    root = Node(layout.FOLDER, 0o755, 0, 0, 0, pipes)
-    with (
-        (tmp_path / "image").open("wb") as file,
-        pytest.raises(InputError, match="more than 65535 owners"),
-    ):
-        write_tables(file, 0, root, lambda _: Placed(0, layout.NOTHING, 0), [], FORM)
+def test_more_owners_than_a_squashfs_has_are_refused_with_their_layer(tmp_path: Path) -> None:
+    layers = [tmp_path / "first", tmp_path / "second"]
+    for number, layer in enumerate(layers):
+        owners = range(1 + 40_000 * number, 40_000 + 40_000 * number)
+        pipes = {b"%d" % owner: Node(layout.PIPE, 0, owner, owner, 0, links=1) for owner in owners}
+        with layer.open("wb") as file:
+            file.seek(layout.SUPERBLOCK_SIZE)
+            root = Node(layout.FOLDER, 0o755, 0, 0, 0, pipes, links=2)
+            write_tables(file, 0, root, lambda _: Placed(0, layout.NOTHING, 0), [], FORM)
+    (tmp_path / "target").touch()
+    with pytest.raises(InputError, match=r"(?s)more than 65535 owners.*second") as caught:
+        assemble_squashfs([Source(each) for each in layers], tmp_path / "target", 0, 0)
+    assert caught.value.problems[0].where == str(layers[1])
 
 
 def test_equal_layers_give_equal_bytes(tmp_path: Path) -> None:
