@@ -131,6 +131,7 @@ def test_a_newer_version_that_does_not_fit_the_image_is_named_with_the_reason(in
     (warning,) = find_left_out(resolution, question, chosen)
     assert warning.what == "top 2.0 is left out, and 1.0 is added"
     assert warning.why == "top 2.0 needs base <2; the image has 2.0"
+    assert "--allow-change base" in warning.hint
 
 
 @pytest.mark.parametrize(

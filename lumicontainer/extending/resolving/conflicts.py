@@ -62,8 +62,8 @@ def explain(resolution: Resolution, question: Question, failure: Refusal) -> Lum
     return InputError(Problem(what, image, tree, "\nor ".join(_ways_out(resolution, found))))
 
 
-def reasons(resolution: Resolution, refusal: Refusal) -> str:
-    """Return why one version does not fit, in a line; empty if only a proof of uv says it."""
+def explain_one(resolution: Resolution, refusal: Refusal) -> tuple[str, str]:
+    """Return why one version does not fit, and the way out; empty if only a proof of uv says it."""
     found = [each for each in _read(refusal.text) if _differs(resolution, each)]
     packages = resolution.facts.packages
     texts = (
@@ -71,7 +71,8 @@ def reasons(resolution: Resolution, refusal: Refusal) -> str:
         f" the image has {packages[each.name].version}"
         for each in found
     )
-    return "\n".join(dict.fromkeys(texts))
+    options = _changes(found)
+    return "\n".join(dict.fromkeys(texts)), f"put others before the image's: {options}"
 
 
 def _conflicts(
@@ -143,7 +144,12 @@ def _ways_out(resolution: Resolution, found: Sequence[Conflict]) -> Iterator[str
         yield f"ask for another version of {' or '.join(each.split()[0] for each in askers)}"
     yield f"build an image with {', '.join(dict.fromkeys(each.wanted for each in found))}"
     names = dict.fromkeys(each.name for each in found)
-    options = " ".join(f"--allow-change {name}" for name in names)
     broken = [other for name in names for other in resolution.facts.compiled_against(name)]
     risk = f"; {', '.join(dict.fromkeys(broken))} may then crash" if broken else ""
-    yield f"put others before the image's: {options}{risk}"
+    yield f"put others before the image's: {_changes(found)}{risk}"
+
+
+def _changes(found: Sequence[Conflict]) -> str:
+    """Return the options that let the packages of the image be replaced."""
+    names = dict.fromkeys(each.name for each in found)
+    return " ".join(f"--allow-change {name}" for name in names)

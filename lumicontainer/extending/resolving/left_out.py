@@ -20,14 +20,15 @@ def find_left_out(
     for name, version in newest.items():
         if name in chosen and Version(chosen[name]) < Version(version):
             what = f"{name} {version} is left out, and {chosen[name]} is added"
-            why = _reason(resolution, question, f"{name}=={version}")
-            yield Problem(what, why=why, level="warning")
+            why, hint = _explain(resolution, question, f"{name}=={version}")
+            yield Problem(what, why=why, hint=hint, level="warning")
 
 
-def _reason(resolution: Resolution, question: Question, newer: str) -> str:
+def _explain(resolution: Resolution, question: Question, newer: str) -> tuple[str, str]:
+    """Return why a newer version is left out, and the way to get it if there is one."""
     try:
         resolution.compile(question._replace(lines=[*question.lines, newer]))
     except Refusal as refusal:
-        found = conflicts.reasons(resolution, refusal)
-        return found or causes.shorten(causes.plain(refusal.text))
-    return "another wanted package gets a newer version without it"
+        why, hint = conflicts.explain_one(resolution, refusal)
+        return (why, hint) if why else (causes.shorten(causes.plain(refusal.text)), "")
+    return "another wanted package gets a newer version without it", ""
