@@ -288,10 +288,11 @@ def test_a_version_that_is_a_tag_reaches_the_build(upstream: Upstream, tmp_path:
     assert ".git_archival.txt" in names(found)
 
 
-@pytest.mark.parametrize("place", ["sub", "sub/code"])
+@pytest.mark.parametrize("place", ["sub", "sub/code", "loop", "loop/x", "a%00b", "a" * 300])
 def test_a_folder_of_a_repository_is_in_it(upstream: Upstream, tmp_path: Path, place: str) -> None:
     tool = upstream.repository("tool", a="x")
     (tool / "sub").symlink_to(tmp_path)
+    (tool / "loop").symlink_to("loop")
     (tmp_path / "code").mkdir()
     upstream.git("add", ".", at=tool)
     upstream.commit(tool)

@@ -130,8 +130,8 @@ def _prepare_git(reference: Reference, place: Path, site: Site, say: Say) -> Pre
     if commit != revision:
         say(f"{url}: {revision or 'its main branch'} is the commit {commit}")
     top = git.fetch_tree(url, commit, place, site).resolve()
-    tree = (top / reference.subdirectory).resolve()
-    if not tree.is_dir() or not tree.is_relative_to(top):
+    tree = _find_folder(top, reference.subdirectory)
+    if tree is None:
         what, hint = f"there is no folder '{reference.subdirectory}'", "correct the subdirectory"
         raise InputError(Problem(what, url, f"the commit is {commit}", hint))
     name = reference.name or project_name(tree)
@@ -147,6 +147,15 @@ def _prepare_git(reference: Reference, place: Path, site: Site, say: Say) -> Pre
     fields["subdirectory"] = reference.subdirectory
     row = ", ".join(f"{key} = {json.dumps(value)}" for key, value in fields.items() if value)
     return PreparedSource(name, file, f"vcs = {{ {row} }}\n", reference.line(name, file))
+
+
+def _find_folder(top: Path, name: str) -> Path | None:
+    """Return where a folder of a repository is; None if there is none, or a link leads out."""
+    try:
+        found = (top / name).resolve(strict=True)
+    except (OSError, RuntimeError, ValueError):  # A loop of links, for Python < 3.13, or a NUL.
+        return None
+    return found if found.is_dir() and found.is_relative_to(top) else None
 
 
 def project_name(folder: Path) -> str:
