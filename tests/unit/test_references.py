@@ -10,6 +10,7 @@ from lumicontainer.extending.lock.locked import rows
 from lumicontainer.extending.reading.indexes import IndexOption, with_indexes
 from lumicontainer.extending.reading.references import Reference
 from lumicontainer.extending.reading.wanted import Wanted, read_wanted
+from lumicontainer.extending.sources.archive import MOST, pack_folder
 from lumicontainer.extending.sources.prepare import Prepared, digest_of, prepare_sources
 from lumicontainer.host import git
 from lumicontainer.host.site import Site
@@ -353,3 +354,13 @@ def test_data_beside_code_is_no_source(folder: Path, monkeypatch: pytest.MonkeyP
     (folder / "code/data").write_bytes(b"0" * 200)
     with pytest.raises(InputError, match="name a folder that has only the code"):
         digest_of(reference("./code"))
+
+
+def test_a_large_file_of_a_folder_is_refused_before_it_is_copied(tmp_path: Path) -> None:
+    folder, target = tmp_path / "mine", tmp_path / "mine.tar.gz"
+    folder.mkdir()
+    with (folder / "data").open("wb") as file:
+        file.truncate(MOST + 1)
+    with pytest.raises(InputError, match="more than 1"):
+        pack_folder(folder, target, "mine")
+    assert target.stat().st_size < 1 << 20

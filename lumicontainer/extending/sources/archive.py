@@ -33,11 +33,9 @@ def pack_folder(folder: Path, target: Path, top: str, skipped: Collection[str] =
     ):
         total = 0
         for number, name in enumerate(_paths(folder, "", skipped)):
-            total += _add(archive, folder, name, top)
-            if total > MOST or number == _MOST_FILES:
-                limit = f"{units.size(MOST)} or {_MOST_FILES} files"
-                hint = "name a folder that has only the code"
-                raise _refuse(folder, f"it has more than {limit}", hint)
+            total += _add(archive, folder, name, top, MOST - total)
+            if number == _MOST_FILES:
+                raise _refuse_size(folder)
     with target.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -59,8 +57,8 @@ def _paths(folder: Path, prefix: str, skipped: Collection[str]) -> Iterator[str]
             yield name
 
 
-def _add(archive: tarfile.TarFile, folder: Path, name: str, top: str) -> int:
-    """Add a file or a link to an archive; return its size."""
+def _add(archive: tarfile.TarFile, folder: Path, name: str, top: str, room: int) -> int:
+    """Add a file of up to ``room`` bytes or a link to an archive; return its size."""
     entry = tarfile.TarInfo(f"{top}/{name}")
     entry.mtime = EPOCH
     path = folder / name
@@ -77,6 +75,8 @@ def _add(archive: tarfile.TarFile, folder: Path, name: str, top: str) -> int:
         with open_no_link(path) as file:
             info = os.fstat(file.fileno())
             entry.size = info.st_size
+            if entry.size > room:
+                raise _refuse_size(folder)
             entry.mode = 0o755 if info.st_mode & stat.S_IXUSR else 0o644
             archive.addfile(entry, file)
         return entry.size
@@ -87,6 +87,11 @@ def _add(archive: tarfile.TarFile, folder: Path, name: str, top: str) -> int:
 def _leads_out(name: str, target: str) -> bool:
     reached = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
     return target.startswith("/") or reached == ".." or reached.startswith("../")
+
+
+def _refuse_size(folder: Path) -> InputError:
+    limit = f"{units.size(MOST)} or {_MOST_FILES} files"
+    return _refuse(folder, f"it has more than {limit}", "name a folder that has only the code")
 
 
 def _refuse(folder: Path, why: str, hint: str) -> InputError:
