@@ -364,3 +364,14 @@ def test_a_large_file_of_a_folder_is_refused_before_it_is_copied(tmp_path: Path)
     with pytest.raises(InputError, match="more than 1"):
         pack_folder(folder, target, "mine")
     assert target.stat().st_size < 1 << 20
+
+
+def test_links_of_a_file_count_from_its_folder_as_for_pip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "lists/requirements.txt"
+    (tmp_path / "lists/wheels").mkdir(parents=True)
+    file.write_text("-f wheels\nmine\n")
+    (found,) = read_wanted([], [file], []).indexes
+    assert found.value == f"{tmp_path}/lists/wheels"

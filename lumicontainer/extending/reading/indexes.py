@@ -26,11 +26,11 @@ class IndexOption(NamedTuple):
     value: str
 
 
-def read_index_option(option: str, value: str) -> IndexOption | Fault | None:
-    """Return what an option of pip asks for; None if it is not about indexes.
+def read_index_option(option: str, value: str, file: Path) -> IndexOption | Fault | None:
+    """Return what an option of pip in a file asks for; None if it is not about indexes.
 
-    A folder counts from the current one, as for pip. A URL is kept in the record, so that it
-    holds no password.
+    As for pip, a folder of links counts from that of the file, if it is there; other folders count
+    from the current one. A URL is kept in the record, so that it holds no password.
     """
     name, value = _OPTIONS.get(option, ""), value.strip("'\"")
     if not name:
@@ -42,6 +42,8 @@ def read_index_option(option: str, value: str) -> IndexOption | Fault | None:
     if "://" in value and not value.startswith("file:"):
         return find_url_fault(value, schemes=(HTTPS,)) or IndexOption(name, value)
     path = Path(unquote(urlsplit(value).path) if value.startswith("file:") else value).absolute()
+    if name == "find-links" and (file.parent / value).is_dir():
+        path = (file.parent / value).absolute()
     if not path.is_dir():
         hint = "correct the path; it counts from the current folder"
         return Fault(f"the folder of {option} is not found", str(path), hint)

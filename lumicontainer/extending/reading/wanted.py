@@ -190,7 +190,7 @@ class _Reader:
             bare = _HASH.split(line.text)[0]
             yield from self._requirement(line._replace(text=bare, hashes=given))
         elif option[1] not in ("-r", "--requirement"):
-            yield from self._of_option(option[1], option[2], line)
+            yield from self._of_option(option[1], option[2], line, file)
         elif os.path.realpath(named := file.parent / option[2]) in above:
             what = "the file of requirements names itself"
             self._problems.add(what, line.where, hint="remove the line")
@@ -200,13 +200,15 @@ class _Reader:
         else:
             yield from self.lines(named, above)
 
-    def _of_option(self, option: str, value: str, line: PackageLine) -> Iterator[PackageLine]:
+    def _of_option(
+        self, option: str, value: str, line: PackageLine, file: Path
+    ) -> Iterator[PackageLine]:
         """Read an option of pip: an index, or code that the user changes."""
         if option in _EDITABLE and value.startswith("git+"):
             yield from self._requirement(line._replace(text=value))
         elif option in _EDITABLE:
             yield from self.code_of(value, line.where)
-        elif found := read_index_option(option, value):
+        elif found := read_index_option(option, value, file):
             if isinstance(found, Fault):
                 self._problems.add(found.what, line.where, why=found.why, hint=found.hint)
             else:
