@@ -8,6 +8,7 @@ import pytest
 from lumicontainer.build.failures import failure, missing_packages
 from lumicontainer.core.apptainer_syntax import hazard
 from lumicontainer.core.model import requirements
+from lumicontainer.extending.reading.references import is_reference
 from lumicontainer.host import transfers
 from lumicontainer.packages.conda import read_package
 from lumicontainer.system.terminal import masking, output, style
@@ -26,6 +27,10 @@ def bare(text: str) -> str:
 
 def secrets(text: str) -> list[str]:
     return list(masking.url_secrets(text))
+
+
+def shell_secrets(text: str) -> list[str]:
+    return list(masking.shell_secrets(text))
 
 
 def lines(text: str) -> list[requirements.RequirementLine]:
@@ -48,6 +53,11 @@ READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "a requirement's condition": (fault, f"a; {'(' * SIZE}"),
     "a requirement's conditions": (fault, f"a; {' and '.join(['os_name==1'] * (SIZE // 15))}"),
     "a requirement's archive": (fault, ".whl[" * (SIZE // 5)),
+    "blanks in a requirement": (is_reference, f"a{' ' * SIZE}b"),
+    "a requirement's path": (is_reference, f".{'/' * SIZE} b"),
+    "a requirement's extras": (is_reference, f"a[{'a,' * (SIZE // 2)}"),
+    "names in a shell": (shell_secrets, "a_token=" * (SIZE // 8)),
+    "options in a shell": (shell_secrets, f"--{'a-' * (SIZE // 2)}"),
     "continued requirements": (lines, "a\\\n" * (SIZE // 3)),
     "a conda package": (read_package, f"{'a' * SIZE}["),
     "a conda version": (read_package, f"a ={'1.' * (SIZE // 2)}!"),

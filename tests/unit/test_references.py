@@ -366,6 +366,17 @@ def test_a_large_file_of_a_folder_is_refused_before_it_is_copied(tmp_path: Path)
     assert target.stat().st_size < 1 << 20
 
 
+def test_a_package_may_have_more_extras_than_a_name_of_a_file_has_characters() -> None:
+    word = f"mine[{','.join(f'extra{number}' for number in range(60))}]"
+    assert len(read_wanted([word], [], []).lines) == 1
+
+
+@pytest.mark.parametrize("name", ["a" * 300, f"{'a' * 300}[x]", f"b/{'a' * 300}"])
+def test_a_path_may_be_too_long_for_a_file(name: str) -> None:
+    with pytest.raises(InputError, match="not found"):
+        read_wanted([f"./{name}"], [], [])
+
+
 def test_links_of_a_file_count_from_its_folder_as_for_pip(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,11 +18,11 @@ from lumicontainer.extending.reading.lines import PackageLine
 ARCHIVES = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
 """The ends of names of archives that uv and Python unpack."""
 _FORM = re.compile(
-    rf"(?:(?P<name>{NAME})\s*(?P<extras>\[[^\]]*\])?\s*@\s*)?"
-    r"(?P<place>\S.*?)(?:\s+;\s*(?P<marker>.+))?"
+    rf"(?:(?P<name>{NAME})\s*(?:(?P<extras>\[[^\]]*\])\s*)?@\s*)?"
+    r"(?P<place>\S.*?)(?:(?<!\s)\s+;\s*(?P<marker>.+))?"
 )
 _ENDS = "|".join(map(re.escape, (".whl", *ARCHIVES)))
-_PATH = re.compile(rf"[^@\s]*(?:{_ENDS})|\.{{1,2}}/?|[~./][^@\s]*/\S*")
+_PATH = re.compile(rf"[^@\s]*(?:{_ENDS})|\.{{1,2}}/?|[~./][^@\s/]*/\S*")
 _EXTRAS = re.compile(rf"(.+?)(\[\s*{NAME}(?:\s*,\s*{NAME})*\s*\])")
 _GIT, _FILE = "git+", "file:"
 _REVISION = re.compile(r"(?!-)[\w./+-]+")
@@ -58,8 +58,12 @@ def is_reference(text: str) -> bool:
         return True
     bare = split_extras(place)[0]
     return "://" not in place and (
-        bool(_PATH.fullmatch(bare)) or (os.sep in bare and Path(bare).is_dir())
+        bool(_PATH.fullmatch(bare)) or (os.sep in bare and _is_folder(bare))
     )
+
+
+def _is_folder(path: Path | str) -> bool:
+    return os.path.isdir(path)  # noqa: PTH112 - Path raises an error for a name that is too long
 
 
 def read_reference(line: PackageLine) -> Reference | Fault:
@@ -122,14 +126,14 @@ def _of_path(known: Reference, place: str) -> Reference | Fault:
     bare, extras = split_extras(place)
     path = Path(bare).expanduser().absolute()
     known = known._replace(path=os.path.normpath(path), extras=known.extras or extras)
-    if path.is_dir():
+    if _is_folder(path):
         if known.hashes:
             return Fault(f"a folder has no sha256: '{bare}'", "", "remove --hash")
         if (path / "pyproject.toml").is_file() or (path / "setup.py").is_file():
             return known
         hint = "write a pyproject.toml; setuptools documents a minimal one"
         return Fault(f"the folder '{bare}' has no pyproject.toml", "", hint)
-    if not path.is_file():
+    if not os.path.isfile(path):  # noqa: PTH113 - as in _is_folder
         hint = "correct the path; it counts from the current folder"
         return Fault(f"'{bare}' not found", f"there is no {path}", hint)
     return _of_file(known, path)
@@ -156,6 +160,6 @@ def _of_file(known: Reference, path: Path) -> Reference | Fault:
 def split_extras(place: str) -> tuple[str, str]:
     """Return a path, and the extras in brackets behind it, unless the brackets are of its name."""
     found = _EXTRAS.fullmatch(place)
-    if found is None or Path(place).exists():
+    if found is None or os.path.lexists(place):
         return place, ""
     return found[1], "".join(found[2].split())
