@@ -11,7 +11,7 @@ from lumicontainer.importing.shell.options import read_options
 from lumicontainer.importing.shell.products import ARCHIVE, products, saved_as, value_of
 from lumicontainer.importing.shell.words import Command
 
-_REPOSITORY = re.compile(r"(?:ssh|git)://[^\s'\"|;)&>]+|[\w.-]+@[\w.-]+:[^\s'\"|;)&>]+")
+_REPOSITORY = re.compile(r"(?:ssh|git)://[^\s'\"|;)&>]+|(?<![\w.-])[\w.-]+@[\w.-]+:[^\s'\"|;)&>]+")
 """A repository in a form of git's own."""
 _URL = re.compile(r"(?:https?|ftp)://[^\s'\"|;)&>]+")
 _INSTALLERS = re.compile(

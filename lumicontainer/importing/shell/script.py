@@ -46,7 +46,7 @@ _ENGINE = (
 )
 """Writes to the file by which Apptainer sets variables."""
 _SETTING = re.compile(
-    r"echo\s+(['\"]?)(?:export\s+)?([A-Za-z_]\w*)=(['\"]?)([^'\"$`]*)\3\1\s*" + _ENGINE
+    r"echo\s+(['\"]?)(?:export\s+)?([A-Za-z_]\w*)=(['\"]?)([^'\"$`]*)\3\1(?<!\s)\s*" + _ENGINE
 )
 """Adds a variable of the image in ``%post``."""
 

@@ -48,6 +48,8 @@ LINEAR = {
         "Dockerfile",
         f"FROM a\nRUN curl https://github.com/a/b/archive/{'a.tar' * 10_000}\n",
     ),
+    "repositories": ("Dockerfile", "FROM a\n" + f"RUN git clone {'a' * 60_000}\n" * 15),
+    "blanks in a setting": ("a.def", POST + f"echo A=a{' ' * 60_000}b\n" * 15),
     "an exported variable": (
         "a.def",
         f"Bootstrap: docker\nFrom: a\n%environment\nA={'b;' * 30_000}\n",
