@@ -5,13 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.errors import DownloadError, InputError
+from lumicontainer.errors import DownloadError, HostError, InputError
 from lumicontainer.extending.lock.locked import rows
 from lumicontainer.extending.reading.indexes import IndexOption, with_indexes
 from lumicontainer.extending.reading.references import Reference
 from lumicontainer.extending.reading.wanted import Wanted, read_wanted
 from lumicontainer.extending.sources.archive import MOST, pack_folder
-from lumicontainer.extending.sources.prepare import Prepared, digest_of, prepare_sources
+from lumicontainer.extending.sources.prepare import (
+    Prepared,
+    digest_of,
+    prepare_sources,
+    project_name,
+)
 from lumicontainer.host import git
 from lumicontainer.host.site import Site
 
@@ -287,6 +292,21 @@ def test_a_version_that_is_a_tag_reaches_the_build(upstream: Upstream, tmp_path:
     assert git.describe_commit(f"{UPSTREAM}tool", commit, upstream.mirrors).startswith("v1.2-1-g")
     found, _ = prepare(f"git+{UPSTREAM}tool@{commit}", tmp_path, upstream.mirrors)
     assert ".git_archival.txt" in names(found)
+
+
+def test_a_folder_in_place_of_the_version_is_reported(upstream: Upstream, tmp_path: Path) -> None:
+    tool = upstream.repository("tool", **{"pyproject.toml": 'requires = ["setuptools_scm"]\n'})
+    (tool / ".git_archival.txt").mkdir()
+    (tool / ".git_archival.txt" / "x").touch()
+    upstream.git("add", "--force", ".", at=tool)
+    upstream.commit(tool)
+    with pytest.raises(HostError, match="cannot write the version"):
+        prepare(f"m @ git+{UPSTREAM}tool", tmp_path, upstream.mirrors)
+
+
+def test_a_key_without_an_end_names_no_project(folder: Path) -> None:
+    (folder / "pyproject.toml").write_text(f'{".".join("a" * 300)} = 1\nproject.name = "mine"\n')
+    assert project_name(folder) == ""
 
 
 @pytest.mark.parametrize("place", ["sub", "sub/code", "loop", "loop/x", "a%00b", "a" * 300])

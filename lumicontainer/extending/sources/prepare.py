@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from lumicontainer.core.model.requirements import NAME
 from lumicontainer.core.model.wheel_names import normal
@@ -37,6 +37,8 @@ _PROJECT = ("pyproject.toml", "setup.cfg", "setup.py")
 _ARCHIVAL = ".git_archival.txt"
 """Where projects whose version is a tag of git find it in an archive of git."""
 _LARGEST = 1 << 20
+_MOST_DOTS = 200
+"""On a line: the time that tomllib takes is quadratic in the parts of a key."""
 
 
 Say: TypeAlias = Callable[[str], None]
@@ -138,8 +140,7 @@ def _prepare_git(reference: Reference, place: Path, site: Site, say: Say) -> Pre
     if not name:
         raise _refuse_unnamed(f"git+{url}@{commit}", url)
     if _needs_history(tree):
-        described = git.describe_commit(url, commit, site.mirrors)
-        write_whole(tree / _ARCHIVAL, f"node: {commit}\ndescribe-name: {described}\n".encode())
+        _write_version(tree / _ARCHIVAL, commit, git.describe_commit(url, commit, site.mirrors))
     file = place / f"{normal(name)}.tar.gz"
     pack_folder(tree, file, "source-0")
     shutil.rmtree(top)
@@ -147,6 +148,13 @@ def _prepare_git(reference: Reference, place: Path, site: Site, say: Say) -> Pre
     fields["subdirectory"] = reference.subdirectory
     row = ", ".join(f"{key} = {json.dumps(value)}" for key, value in fields.items() if value)
     return PreparedSource(name, file, f"vcs = {{ {row} }}\n", reference.line(name, file))
+
+
+def _write_version(path: Path, commit: str, described: str) -> None:
+    try:
+        write_whole(path, f"node: {commit}\ndescribe-name: {described}\n".encode())
+    except OSError as error:
+        raise refused(error, "cannot write the version into the source", str(path)) from error
 
 
 def _find_folder(top: Path, name: str) -> Path | None:
@@ -162,12 +170,19 @@ def project_name(folder: Path) -> str:
     """Return the name that the files of a project state; empty if only its code knows it."""
     for file, table in (("pyproject.toml", "project"), ("pyproject.toml", "tool.poetry")):
         with suppress(OSError, ValueError, RecursionError, LookupError, TypeError):
-            found = tomllib.loads(_text(folder / file))
+            found = _read_toml(folder / file)
             for each in table.split("."):
                 found = found[each]
             if re.fullmatch(NAME, name := str(found["name"])):
                 return name
     return ""
+
+
+def _read_toml(path: Path) -> Any:
+    text = _text(path)
+    if any(line.count(".") > _MOST_DOTS for line in text.split("\n")):
+        raise ValueError(path)
+    return tomllib.loads(text)
 
 
 def _text(path: Path) -> str:
