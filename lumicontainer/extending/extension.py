@@ -208,12 +208,12 @@ def build_extension(order: Order, output: Path, progress: Progress) -> Iterator[
     """Yield an extension that is not packed; raise ``LockError`` if its image was replaced."""
     with working_folder() as folder:
         site = _site_of(order, progress)
-        seen = look_at_image(order.image)
+        # Later files may change: the user's, or those of code whose backend runs.
+        seen, key = look_at_image(order.image), order.key()
         prepared = _prepared(order, folder, site, progress)
         container = open_container(order.image, folder, site, order.wanted.code)
         with progress.step("resolve") as task:
-            # Later the backend of the user's own code may change its files.
-            key, before = order.key(), read_image_state(order.image, seen)
+            before = read_image_state(order.image, seen)
             facts = before.facts
             _say_source(order.image, facts, progress)
             _check(order, facts)

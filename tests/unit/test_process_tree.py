@@ -68,8 +68,8 @@ def test_what_hangs_is_ended_with_all_that_it_started_and_reported(mark: str, sc
 
 
 def test_a_program_that_prints_for_ever_is_ended_with_all_that_it_started(mark: str) -> None:
-    script = f"while :; do echo again; bash -c ': {mark}; sleep 0.01; true'; done"
-    status, log, report = logged(script, process.Patience(total=0.4))
+    script = f"bash -c ': {mark}; sleep 1000; true' & while :; do echo again; sleep 0.01; done"
+    status, log, report = logged(script, process.Patience(total=2))
     assert status is None
     assert "again\n" in log
     assert mark in report
