@@ -151,7 +151,7 @@ def test_the_shell_of_a_job_gets_each_variable_and_word_as_it_was(tmp_path: Path
     text = fill(
         "command.sh.j2",
         folder=str(folder),
-        environment=NAMED,
+        variables=NAMED,
         seen=[str(folder)],
         marks=[],
         current=str(tmp_path),

@@ -59,9 +59,10 @@ def tree(theirs: Path) -> Path:
 
 
 def plain(tree: Path, form: str) -> Path:
-    """Build an image of a tree by the engine alone, with options of mksquashfs."""
+    """Return an image of a tree, which the engine alone builds with options of mksquashfs."""
     image = tree.with_name(f"{form.replace(' ', '')}.sif")
-    check_output(ENGINE, "build", "--mksquashfs-args", f"-comp {form}", image, tree)
+    if not image.exists():
+        check_output(ENGINE, "build", "--mksquashfs-args", f"-comp {form}", image, tree)
     return image
 
 
