@@ -397,6 +397,17 @@ def test_a_path_may_be_too_long_for_a_file(name: str) -> None:
         read_wanted([f"./{name}"], [], [])
 
 
+def test_folders_in_each_other_without_end_are_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    deepest = folder
+    for _ in range(210):
+        deepest.mkdir()
+        deepest /= "d"
+    (deepest.parent / "code.py").touch()
+    with pytest.raises(InputError, match="more than 200 folders in each other"):
+        pack_folder(folder, tmp_path / "archive", "mine")
+
+
 def test_links_of_a_file_count_from_its_folder_as_for_pip(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

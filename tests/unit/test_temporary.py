@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.system.files.temporary import require_programs, temporary_root
+from lumicontainer.system.files.temporary import plain_folder, require_programs, temporary_root
 
 from ..namespaces import owned, prepared
 from ..programs import run
@@ -52,3 +52,13 @@ def test_extend_refuses_a_file_system_without_programs(tmp_path: Path) -> None:
     done = run(command, env={"LUMICONTAINER_TMPDIR": str(tmp_path)})
     assert "cannot start programs in the folder for builds" in done.stderr
     assert "export LUMICONTAINER_TMPDIR=/var/tmp" in done.stderr
+
+
+def test_folders_in_each_other_without_end_are_removed(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    with plain_folder("deep", tmp_path) as folder:
+        deepest = folder
+        for _ in range(sys.getrecursionlimit()):
+            deepest /= "d"
+            deepest.mkdir()
+    assert not folder.exists()

@@ -18,6 +18,8 @@ from lumicontainer.system.os_errors import refused
 MOST = 1 << 30
 """Bytes of all files: a source with more has data in it, which no wheel should have."""
 _MOST_FILES = 100_000
+_MOST_LEVELS = 200
+"""Folders in each other."""
 
 
 def pack_folder(folder: Path, target: Path, top: str, skipped: Collection[str] = ()) -> str:
@@ -42,6 +44,9 @@ def pack_folder(folder: Path, target: Path, top: str, skipped: Collection[str] =
 
 def _paths(folder: Path, prefix: str, skipped: Collection[str]) -> Iterator[str]:
     """Yield the paths below a folder that are no folders, in an order of their own."""
+    if prefix.count("/") > _MOST_LEVELS:
+        why = f"it has more than {_MOST_LEVELS} folders in each other"
+        raise _refuse(folder, why, "name a folder that has only the code")
     try:
         with os.scandir(folder / prefix) as entries:
             found = sorted(entries, key=lambda each: each.name)

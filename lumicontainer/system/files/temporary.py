@@ -114,7 +114,8 @@ def _rename_stale(root: Path, name: str) -> list[Path]:
 
 
 def _remove(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(RecursionError):  # Folders may be in each other without end.
+        shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():
         remove_own(folder)
 
