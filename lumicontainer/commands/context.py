@@ -88,6 +88,15 @@ def slurm_name(text: str) -> str:
     return text
 
 
+ACCOUNT: Mapping[str, Any] = {
+    "metavar": "NAME",
+    "type": slurm_name,
+    "default": "",
+    "help": "the project that pays for the job",
+}
+"""Settings of the option for the account of a job."""
+
+
 def time_limit(text: str) -> str:
     """Read the time limit of a job, and return what sbatch reads."""
     try:

@@ -39,13 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=context.slurm_name,
         help="run a Slurm job in this partition",
     )
-    add(
-        "--account",
-        metavar="NAME",
-        type=context.slurm_name,
-        default="",
-        help="the project that pays for the job",
-    )
+    add("--account", **context.ACCOUNT)
     summary = "check that this recipe, a name or a file, now makes the same image"
     add("--recipe", metavar="RECIPE", default="", help=summary)
     summary = "the root folder of another host: check that the image can load its libraries"
@@ -57,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the checks and report the results; fail if a check or the job failed."""
-    asked = _asked(arguments)
+    asked = _read_request(arguments)
     for file in filter(None, (arguments.junit, arguments.html)):
         with output_errors(file):
             report.check_writable(file)
@@ -74,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _asked(arguments: argparse.Namespace) -> Verification:
+def _read_request(arguments: argparse.Namespace) -> Verification:
     in_job = arguments.nodes or arguments.partition
     if arguments.account and not in_job:
         hint = "add --nodes or --partition, or leave it out"

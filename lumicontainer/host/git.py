@@ -44,7 +44,7 @@ class Repository(NamedTuple):
 
 def whole_commit(url: str, commit: str, mirrors: Mapping[str, str]) -> str:
     """Return all 40 digits of a repository's commit; raise ``DownloadError`` unless one fits."""
-    with _opened(url, mirrors) as at:
+    with _open_repository(url, mirrors) as at:
         _copy_history(at)
         bare = str(at.folder)
         names = at.git("-C", bare, "rev-parse", f"--disambiguate={commit}").split()
@@ -78,7 +78,7 @@ def resolve_revision(url: str, revision: str, mirrors: Mapping[str, str]) -> str
 def _read_names(url: str, names: Sequence[str], mirrors: Mapping[str, str]) -> dict[str, str]:
     """Return the commits of a repository's branches and tags, by their whole names."""
     try:
-        with _opened(url, mirrors) as at:
+        with _open_repository(url, mirrors) as at:
             printed = at.git("ls-remote", "--", at.url, *names)
     except process.ProgramError as error:
         what, why = "cannot read the repository", error.problems[0].why
@@ -89,7 +89,7 @@ def _read_names(url: str, names: Sequence[str], mirrors: Mapping[str, str]) -> d
 
 def describe_commit(url: str, commit: str, mirrors: Mapping[str, str]) -> str:
     """Return how git describes a commit by the tag before it; empty if no tag is before it."""
-    with _opened(url, mirrors) as at:
+    with _open_repository(url, mirrors) as at:
         _copy_history(at)
         try:
             words = ("describe", "--tags", "--long", "--match=*[0-9]*", commit)
@@ -132,7 +132,7 @@ def repository_name(url: str) -> str:
 
 
 @contextmanager
-def _opened(url: str, mirrors: Mapping[str, str]) -> Iterator[Repository]:
+def _open_repository(url: str, mirrors: Mapping[str, str]) -> Iterator[Repository]:
     """Yield a repository that git asks with settings of ours alone."""
     with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
         there, home = mirrored(url, mirrors), Path(folder)

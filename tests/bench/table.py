@@ -1,4 +1,4 @@
-"""What the benchmarks share: the time of one whole process, and a line of the table."""
+"""Time whole processes, and print the lines of the table: all benchmarks use these."""
 
 from __future__ import annotations
 

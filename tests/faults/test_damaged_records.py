@@ -73,12 +73,12 @@ RECORDS: dict[str, tuple[Any, records.Schema]] = {
     ),
 }
 WRONG = (None, True, -1, 0.5, "", "x", "\x1b[2J\x00", [], {}, [[]], {"": None}, ["a"], 10**400)
-"""What stands in the place of a value."""
+"""Each replaces a value."""
 TEXTS = (
     *(b"", b"null", b"NaN", b"\x00", b"\xff\xfe{}", b'{"recipe": "\\ud800"}'),
     *(b"[" * 60_000, b'{"a":' * 60_000, b"9" * 5_000),
 )
-"""What stands in the place of a whole record."""
+"""Each replaces a whole record."""
 
 
 def changed(value: Any) -> Iterator[Any]:

@@ -21,7 +21,7 @@ IMAGE = HERE.parents[1] / "pytorch-deepspeed.sif"
 PROGRAMS: dict[str, dict[str, Any]] = yaml.safe_load((HERE / "programs.yaml").read_text())
 OFFLINE = {"HF_HUB_OFFLINE": "1"}
 USERNS = {"APPTAINER_USERNS": "1", "SINGULARITY_USERNS": "1"}
-"""What a site sets in the engine's configuration: containers start in a user namespace."""
+"""Containers start in a user namespace, as a site sets in the engine's configuration."""
 
 
 class Program:

@@ -1,4 +1,4 @@
-"""What is read before an image is extended, and how a conflict is explained."""
+"""Requests and images are read before an image is extended, and conflicts are explained."""
 
 import json
 from pathlib import Path
@@ -87,7 +87,7 @@ ANSWER = {
     "site": {"folder": "/site", "place": "/site"},
     "extensible": True,
 }
-"""What the Python of an image prints about itself."""
+"""The report of an image's Python about itself."""
 
 
 def test_the_key_covers_protected_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from .test_sif import image
 
 PLATFORM = {"name": "site", "accelerator": "cpu"}
 HELLO = {"recipe": "hello", "summary": "x", "platform": PLATFORM, "layers": {}, "omitted": {}}
-"""What the smallest image records of its decided values."""
+"""The decided values that the smallest image records."""
 BINDS = [{"path": "/opt/cray", "reason": "x"}, {"path": "/run/cxi", "reason": "y"}]
 RECORD = {**HELLO, "binds": BINDS}
 

@@ -1,4 +1,4 @@
-"""What is open is asked for where it comes from: pip, apt, repositories, servers, registries."""
+"""Open versions are asked for at their origins: pip, apt, repositories, servers, registries."""
 
 import hashlib
 import json

@@ -216,6 +216,14 @@ def test_a_lock_with_places_is_read_as_they_are(folder: Path) -> None:
     assert found.references[1].hashes == (HASH,)
 
 
+@pytest.mark.parametrize("kind", ["archive", "directory"])
+def test_a_part_of_an_archive_in_a_lock_is_refused(folder: Path, kind: str) -> None:
+    row = f'name = "mine"\n{kind} = {{ path = "wheel", subdirectory = "python" }}\n'
+    (folder / "pylock.toml").write_text(f'lock-version = "1.0"\n[[packages]]\n{row}')
+    with pytest.raises(InputError, match=f"'{kind}' names a subdirectory"):
+        read_wanted([], [folder / "pylock.toml"], [])
+
+
 def prepare(word: str, folder: Path, mirrors: dict[str, str] | None = None) -> tuple[Prepared, str]:
     """Return the prepared source of a word, and what was said."""
     said: list[str] = []

@@ -1,4 +1,4 @@
-"""Which versions ``extend`` chooses: real uv asks a folder of packages, without a container."""
+"""``extend`` chooses versions: real uv asks a folder of packages, without a container."""
 
 import os
 from pathlib import Path

@@ -80,6 +80,10 @@ def _locked(
         hint = "let uv, pip or pdm write the lock"
         problems.add(f"expected the name of a package, got {name!r}", file, hint=hint)
         return
+    if kind := next((each for each in ("archive", "directory") if _is_part(row.get(each))), ""):
+        why, hint = f"its entry '{kind}' names a subdirectory", "take it out, and name a folder"
+        problems.add(f"cannot install '{name}' of the lock", file, why=why, hint=f"{hint}: ./DIR")
+        return
     condition = "" if marker is None else f" ; {_for_uv(str(marker), groups)}"
     if place := _place(row, Path(file).parent):
         yield PackageLine(f"{name} @ {place}{condition}", file, tuple(hashes.of_package(row)))
@@ -92,6 +96,11 @@ def _locked(
     else:
         condition = condition.removeprefix(" ")
         yield PackageLine(f"{name}=={version}{condition}", file, tuple(hashes.of_package(row)))
+
+
+def _is_part(entry: object) -> bool:
+    """Return whether the entry of a source names a folder in it, not all of it."""
+    return isinstance(entry, Mapping) and entry.get("subdirectory") not in (None, "", ".")
 
 
 def _place(row: Mapping[str, Any], folder: Path) -> str:
