@@ -28,6 +28,7 @@ from lumicontainer.core.rules.rules import refuse
 from lumicontainer.errors import InputError, Problem, Problems
 from lumicontainer.host import site
 from lumicontainer.host.mirrors import read_mirrors
+from lumicontainer.host.recipes import resolve_recipe
 from lumicontainer.image import digests, integrity, records, sif
 from lumicontainer.jobs import folders
 from lumicontainer.jobs.builds import CompileJobs
@@ -205,3 +206,25 @@ def make(order: BuildOrder, on_progress: OnProgress | None = None) -> Image:
             pipeline.build_file(builder, order.path, verify=options.verify)
         seconds = {name: round(each, 1) for name, each in builder.progress.times.items()}
     return Image(order.path, platform, seconds=seconds)
+
+
+def build(
+    recipe: str | Path | Resolved,
+    output: str | Path | None = None,
+    *,
+    platform: str | None = None,
+    options: BuildOptions | None = None,
+    on_progress: OnProgress | None = None,
+) -> Image:
+    """Build an image and run its quick checks, unless the file is the image already.
+
+    ``recipe`` is a name, a file, or what ``resolve`` returned, which has its platform. ``output``
+    is by default the recipe's name with ``.sif`` in the current folder. Raises any error of
+    ``lumicontainer.errors``; the file then stays as it was.
+    """
+    resolved = recipe if isinstance(recipe, Resolved) else resolve_recipe(recipe, platform=platform)
+    found = order(resolved, output, options or BuildOptions())
+    if found.docker:
+        hint = f"lumicontainer build --output {output} leaves an image in Docker"
+        raise InputError(Problem("expected the file of an image", str(output), hint=hint))
+    return make(found, on_progress)

@@ -12,8 +12,9 @@ from lumicontainer.core.model import Platform
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.extending.mounts import extended
 from lumicontainer.host.recipes import find_platform
-from lumicontainer.image import integrity, records
+from lumicontainer.image import integrity, records, sif
 from lumicontainer.image.digests import IntegrityResult
+from lumicontainer.system.process import Finished
 from lumicontainer.verify.local import Host, host_for
 
 if TYPE_CHECKING:  # spython is imported when it is used.
@@ -94,3 +95,39 @@ class Image(Executes):
             platform = find_platform(open_catalog(self.recipes), platform)
         host = host_for(self.path, platform)
         return host._replace(needs=extended(host.needs, self.path, self.extensions))
+
+
+def inspect(
+    image: str | Path,
+    *,
+    platform: str | None = None,
+    recipes: Path | None = None,
+    binds: Sequence[str] = (),
+    extensions: Sequence[str | Path] = (),
+) -> Image:
+    """Return an image, to read its records and to run commands in it.
+
+    It runs with the binds of ``platform``, by default that of this host, which the folder
+    ``recipes`` may define; with ``binds`` of yours, as the engine's ``--bind`` takes them; and with
+    ``extensions``, the files that ``lumicontainer extend`` wrote. Raises ``InputError`` if the file
+    is not an image.
+    """
+    path = Path(image)
+    sif.read_objects(path)
+    return Image(path, platform, recipes, tuple(binds), tuple(map(Path, extensions)))
+
+
+def run(
+    image: str | Path,
+    command: Sequence[str],
+    *,
+    platform: str | None = None,
+    binds: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Finished:
+    """Run a command in an image; return its ``returncode``, ``stdout`` and ``stderr``.
+
+    ``Image.execute`` can also yield the lines while the command runs.
+    """
+    opened = inspect(image, platform=platform, binds=binds)
+    return opened.execute(command, environment=environment)

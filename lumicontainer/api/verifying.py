@@ -81,6 +81,38 @@ class Verification:
         return chosen(every, self.level, self.names)
 
 
+def checks(image: str | Path, *, level: str = "quick", names: Sequence[str] = ()) -> list[Check]:
+    """Return the checks in an image that ``verify`` runs for this level or these names."""
+    return chosen(read_subject(Path(image)).checks, level, names)
+
+
+def verify(  # noqa: PLR0913 - callers pass them by name
+    image: str | Path,
+    *,
+    level: str = "quick",
+    names: Sequence[str] = (),
+    only: Sequence[Check] | None = None,
+    platform: str | None = None,
+    recipes: Path | None = None,
+    required: str = "",
+    job: SlurmJob | None = None,
+    on_progress: OnProgress | None = None,
+) -> Report:
+    """Run the checks of an image on this host, or in a Slurm job; return all results.
+
+    ``level`` is quick, full or perf. ``names`` choose checks of any level, as ``lumicontainer
+    verify -k``; ``only`` are the very ones, of those that ``checks`` returned. A check that is
+    skipped for want of ``required``, such as "gpu,network", fails.
+
+    Raises no error for a failed check: see ``Report.require``.
+    """
+    asked = Verification(
+        Path(image), level, names, only, platform, recipes, required=required, job=job
+    )
+    asked.require_valid()
+    return run_verification(asked, on_progress)
+
+
 def run_verification(asked: Verification, on_progress: OnProgress | None = None) -> Report:
     """Run the checks and return all results."""
     head = {"file": asked.image.absolute(), "level": asked.level, "begun": time.time()}

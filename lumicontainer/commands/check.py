@@ -5,11 +5,12 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from lumicontainer.build.checks import script_syntax
+from lumicontainer.api import checking
+from lumicontainer.api.checking import CheckRequest
 from lumicontainer.commands import context
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.core.rules.rules import ERROR, HOLDS, PASSED, TEXTS, UNKNOWN, WARNING, Finding
-from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem, did_you_mean
+from lumicontainer.errors import EXAMINED_FAILED, OK
 from lumicontainer.system.terminal.output import print_json, print_table
 from lumicontainer.system.units import count
 
@@ -26,11 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the rules that apply and those that are not known; fail if an error applies."""
-    resolved = context.resolved_recipe(arguments)
-    script_syntax.refuse_unparsable(resolved)
-    findings = resolved.findings
-    if arguments.explain:
-        findings = [_named(arguments.explain, findings)]
+    recipe = context.recipe_fields(arguments)
+    judgment = checking.check(CheckRequest(**recipe, explain=arguments.explain or ""))
+    resolved, findings = judgment
     if arguments.json:
         head = {"recipe": resolved.recipe.name, "platform": resolved.platform.name}
         print_json({**head, "rules": [_finding_data(each) for each in findings]})
@@ -38,16 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         _explain(findings[0])
     else:
         _print(resolved, findings)
-    failed = any(each.state == HOLDS and each.rule.level == ERROR for each in findings)
-    return EXAMINED_FAILED if failed else OK
-
-
-def _named(name: str, findings: Sequence[Finding]) -> Finding:
-    known = {finding.rule.id: finding for finding in findings}
-    if name not in known:
-        hint = did_you_mean(name, known)
-        raise InputError(Problem(f"rule '{name}' not found", "--explain", hint=hint))
-    return known[name]
+    return EXAMINED_FAILED if judgment.failed else OK
 
 
 def _print(resolved: Resolved, findings: Sequence[Finding]) -> None:

@@ -124,7 +124,7 @@ def find_recipe(arguments: argparse.Namespace) -> None:
     if isinstance(given, str):
         _refuse_other_files(given)
         folder = getattr(arguments, "recipes", None)
-        arguments.recipe, arguments.recipes = recipes.located(given, folder)
+        arguments.recipe, arguments.recipes = recipes.locate_recipe(given, folder)
         if arguments.recipe != given and getattr(arguments, "kind", "") is None:
             arguments.kind = "recipe"
 
@@ -166,6 +166,17 @@ def refuse_import(path: Path) -> None:
 def _word(path: Path) -> str:
     """Return a path as the user wrote it: a URL has two slashes, of which a path keeps one."""
     return re.sub(r"^([a-z-]+):/(?=[^/])", r"\1://", str(path))
+
+
+def recipe_fields(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the fields of a request that name a recipe and its values."""
+    return {
+        "recipe": arguments.recipe,
+        "platform": arguments.platform,
+        "profile": arguments.profile,
+        "values": arguments.options,
+        "recipes": arguments.recipes,
+    }
 
 
 def resolved_recipe(arguments: argparse.Namespace, *, locked: bool = False) -> Resolved:

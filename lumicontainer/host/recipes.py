@@ -35,7 +35,7 @@ def resolve_recipe(
 
     Raises ``InputError`` with all problems, and ``LockError`` for a missing or incomplete lock.
     """
-    name, folder = located(str(recipe), recipes)
+    name, folder = locate_recipe(str(recipe), recipes)
     catalog = open_catalog(folder)
     if (near := nearby(name)) and name not in catalog.names("recipe"):
         raise InputError(Problem(f"recipe '{name}' not found", hint=f"name its file: {near}"))
@@ -50,7 +50,7 @@ def nearby(recipe: str) -> str:
     return next((file for file in files if Path(file).is_file()), "")
 
 
-def located(recipe: str, folder: Path | None) -> tuple[str, Path | None]:
+def locate_recipe(recipe: str, folder: Path | None) -> tuple[str, Path | None]:
     """Return the name of a recipe and its folder; None is the folder of the shipped ones.
 
     Raises ``InputError`` if the file is missing, or ``folder`` is another one.

@@ -18,7 +18,12 @@ def test_importing_it_imports_no_package_that_few_calls_need() -> None:
     program = "import sys\nfrom lumicontainer import api\nprint(*sys.modules)"
     imported = {*run([sys.executable, "-c", program]).stdout.split()}
     assert "lumicontainer.api" in imported
-    assert not {"spython", "docker", "rich", "jinja2", "uv"} & imported
+    assert not {"spython", "docker", "rich", "jinja2", "uv", "yaml"} & imported
+
+
+def test_each_name_that_it_lists_is_there_and_documented() -> None:
+    for name in api.__all__:
+        assert getattr(api, name).__doc__ or name == "OnProgress", name
 
 
 @pytest.mark.parametrize("call", [api.checks, api.verify])

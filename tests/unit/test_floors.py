@@ -21,8 +21,8 @@ FLOORS = (
 READ_FILES = {"core.catalog", "core.shipped"}
 IMPURE = {"asyncio", "os", "random", "shutil", "socket", "subprocess", "tempfile", "time", "urllib"}
 OPENING = {"iterdir", "open", "read_bytes", "read_text", "write_bytes", "write_text"}
-LARGEST_FOLDER = {"": 22, "commands": 30, "inside.verify": 16}
-"""The package has a folder per floor, and ``commands`` a file per verb."""
+LARGEST_FOLDER = {"": 22, "commands": 30, "api": 20, "inside.verify": 16}
+"""The package has a folder per floor; ``commands`` and ``api`` have a file per verb."""
 
 
 def name_of(path: Path) -> str:
@@ -125,10 +125,10 @@ def test_no_chain_of_imports_is_longer_than_its_limit() -> None:
         others = {each.partition(".")[0] for each in found}
         packages.setdefault(top, set()).update(others - {top})
     levels = longest_chains(packages)
-    assert max(levels[each] for each in packages if each not in ("", "__main__")) <= 8
+    assert max(levels[each] for each in packages if each not in ("", "__main__")) <= 9
     levels = longest_chains(GRAPH)
     assert max(levels[name] for name in CORE) <= 12
-    assert max(levels.values()) <= 21
+    assert max(levels.values()) <= 22
 
 
 def test_a_folder_is_small_enough_to_look_over() -> None:

@@ -26,6 +26,8 @@ def test_no_two_functions_that_are_imported_by_name_have_the_same() -> None:
     defined = {module: functions_of(module) for module in MODULES}
     found: dict[str, set[str]] = defaultdict(set)
     for importer, path in MODULES.items():
+        if importer == "api":
+            continue  # Its functions have the names of the verbs.
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and (module := source(importer, node)) in defined:
                 for name in {each.name for each in node.names} & defined[module]:
