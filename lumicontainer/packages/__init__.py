@@ -1,1 +1,1 @@
-"""Read the lists of packages that other tools write, each format once."""
+"""Read the formats that name packages of Python: one module each. Text in, values out."""

@@ -8,7 +8,6 @@ import os
 import re
 import sys
 import tempfile
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from packaging.version import Version
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.host.site import pip_settings
 from lumicontainer.host.uv import Sources, find_uv, write_stand_in
+from lumicontainer.packages.toml import TomlError, read_toml
 from lumicontainer.pinning.pip import Pip
 from lumicontainer.pinning.wheels import Query, Target, Wheel
 from lumicontainer.system import budget, process
@@ -155,7 +155,7 @@ class _Uv:
         words = ("--quiet", "--no-deps", "--config-file", str(settings), *words)
         if self.finished([*sources, *map(str, named)], *words).returncode:
             return {}
-        rows = tomllib.loads(self._lock.read_text())["packages"]
+        rows = read_toml(self._lock.read_text())["packages"]
         return {normal(row["name"]): str(row["version"]) for row in rows}
 
     def finished(self, lines: Sequence[str], *words: str) -> process.Finished:
@@ -212,12 +212,12 @@ def read_lock(text: str, target: Target) -> list[Wheel]:
     found = []
     environment = cast(Environment, target.environment())
     try:
-        lock = Pylock.from_dict(tomllib.loads(text))
+        lock = Pylock.from_dict(read_toml(text))
         for package, file in lock.select(environment=environment, tags=target.tags()):
             if not isinstance(file, PackageWheel) or not file.url:
                 raise PylockSelectError(f"{package.name} has no wheel")
             sha256 = file.hashes.get("sha256", "")
             found.append(Wheel(package.name, str(package.version), sha256, file.url))
-    except (tomllib.TOMLDecodeError, PylockValidationError, PylockSelectError) as error:
+    except (TomlError, PylockValidationError, PylockSelectError) as error:
         raise process.ProgramError(["uv"], 0, str(error)) from error
     return found

@@ -1,6 +1,5 @@
 """Read from a lock which file of each package an image needs, and where its source is."""
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ from packaging.utils import parse_wheel_filename
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.core.yaml.urls import HTTP, HTTPS, find_url_fault
 from lumicontainer.errors import InputError, Problem
+from lumicontainer.packages.toml import read_toml
 
 BLOCK = "[[packages]]\n"
 """The line that begins a package in a lock."""
@@ -51,7 +51,7 @@ class Locked(NamedTuple):
 
 def rows(lock: str) -> list[Mapping[str, Any]]:
     """Return the packages of a lock."""
-    return list(tomllib.loads(lock).get("packages", ()))
+    return list(read_toml(lock).get("packages", ()))
 
 
 def read_locked(lock: str, python: str) -> list[Locked]:

@@ -7,7 +7,6 @@ container where nothing is built.
 import json
 import os
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from packaging.version import Version
 
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import Problem, StepError
+from lumicontainer.packages.toml import TomlError, read_toml
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 _OWN = '\n[[packages]]\nname = "{}"\ndirectory = {{ path = {}, editable = true }}\n'
@@ -67,8 +67,8 @@ def _urls(wanted: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 def _rows(lock: str) -> list[Mapping[str, Any]]:
     try:
-        found = tomllib.loads(lock).get("packages", [])
-    except (ValueError, RecursionError) as error:
+        found = read_toml(lock).get("packages", [])
+    except TomlError as error:
         raise _strange(str(error)) from error
     if not isinstance(found, list):
         raise _strange("its packages are no list")

@@ -1,7 +1,6 @@
 """Read requirements in TOML: a project's (PEP 621), its build's (PEP 518), a lock's (PEP 751)."""
 
 import re
-import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from urllib.parse import quote
 from lumicontainer.errors import Problems
 from lumicontainer.extending.lock import hashes
 from lumicontainer.extending.reading.lines import PackageLine
+from lumicontainer.packages.toml import TomlError, read_toml
 
 _CHOICE = re.compile(r"""(['"])([^'"]*)\1\s+(not\s+)?in\s+(extras|dependency_groups)""")
 """The conditions in markers that only locks have."""
@@ -44,8 +44,8 @@ def build_requirements(text: str, file: str, problems: Problems) -> Iterator[Pac
 
 def _read(text: str, file: str, problems: Problems) -> Mapping[str, Any] | None:
     try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
+        return read_toml(text)
+    except TomlError as error:
         problems.add("this is not TOML", file, why=str(error), hint="correct the line")
         return None
 

@@ -8,7 +8,6 @@ import json
 import re
 import shutil
 import tempfile
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +21,7 @@ from lumicontainer.extending.reading.references import Reference
 from lumicontainer.extending.sources.archive import pack_folder
 from lumicontainer.host import git
 from lumicontainer.host.site import Site
+from lumicontainer.packages.toml import TomlError, read_toml
 from lumicontainer.system.files.regular import open_no_link, open_regular
 from lumicontainer.system.files.temporary import temporary_folder
 from lumicontainer.system.files.write import write_whole
@@ -37,8 +37,6 @@ _PROJECT = ("pyproject.toml", "setup.cfg", "setup.py")
 _ARCHIVAL = ".git_archival.txt"
 """Where projects whose version is a tag of git find it in an archive of git."""
 _LARGEST = 1 << 20
-_MOST_DOTS = 200
-"""On a line: the time that tomllib takes is quadratic in the parts of a key."""
 
 
 Say: TypeAlias = Callable[[str], None]
@@ -169,20 +167,13 @@ def _find_folder(top: Path, name: str) -> Path | None:
 def project_name(folder: Path) -> str:
     """Return the name that the files of a project state; empty if only its code knows it."""
     for file, table in (("pyproject.toml", "project"), ("pyproject.toml", "tool.poetry")):
-        with suppress(OSError, ValueError, RecursionError, LookupError, TypeError):
-            found = _read_toml(folder / file)
+        with suppress(OSError, TomlError, LookupError, TypeError):
+            found: Any = read_toml(_text(folder / file))
             for each in table.split("."):
                 found = found[each]
             if re.fullmatch(NAME, name := str(found["name"])):
                 return name
     return ""
-
-
-def _read_toml(path: Path) -> Any:
-    text = _text(path)
-    if any(line.count(".") > _MOST_DOTS for line in text.split("\n")):
-        raise ValueError(path)
-    return tomllib.loads(text)
 
 
 def _text(path: Path) -> str:

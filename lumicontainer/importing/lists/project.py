@@ -1,7 +1,6 @@
 """Read what a project requires: ``pyproject.toml`` (PEP 621), and the lock of uv."""
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ from lumicontainer.core.model.requirements import marker_values
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.importing.draft import NOT_NEEDED, Draft, FileLine, bounded, imported_text
 from lumicontainer.importing.lists.requirements import add_requirement
+from lumicontainer.packages.toml import TomlError, read_toml
 from lumicontainer.system.files.recipe_folder import display
 
 _LOCAL = ("virtual", "editable", "directory", "path")
@@ -57,9 +57,8 @@ def _line(draft: Draft, name: str, text: str, word: str) -> FileLine:
 def _read(draft: Draft, name: str) -> tuple[str, Mapping[str, Any]]:
     text = imported_text(draft, name)
     try:
-        return text, tomllib.loads(text)
-    # An integer of too many digits is a plain ValueError.
-    except (ValueError, RecursionError) as error:
+        return text, read_toml(text)
+    except TomlError as error:
         place = display(draft.folder / name)
         hint = "correct the line"
         raise InputError(Problem("this is not TOML", place, str(error), hint)) from error
