@@ -14,10 +14,31 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lumicontainer.api.building import build
+    from lumicontainer.api.caching import (
+        CacheContent,
+        Examination,
+        Explanation,
+        Pruned,
+        PruneRequest,
+        explain_cache,
+        list_cache,
+        prune_cache,
+        verify_cache,
+    )
     from lumicontainer.api.checking import CheckRequest, Judgment, check
     from lumicontainer.api.image import Image, inspect, run
     from lumicontainer.api.locking import LockRequest, WrittenLock, lock
+    from lumicontainer.api.recipes import RecipeRequest
     from lumicontainer.api.rendering import Rendered, RenderRequest, render
+    from lumicontainer.api.shared_cache import (
+        Publication,
+        PublishRequest,
+        SharedContent,
+        list_shared,
+        prune_shared,
+        publish_objects,
+        verify_shared,
+    )
     from lumicontainer.api.values import BuildOptions, Check, OnProgress, Report, SlurmJob
     from lumicontainer.api.verifying import checks, verify
     from lumicontainer.core.resolve.decisions import Resolved
@@ -27,40 +48,105 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BuildOptions",
+    "CacheContent",
     "Check",
     "CheckRequest",
     "Event",
+    "Examination",
+    "Explanation",
     "Finished",
     "Image",
     "Judgment",
     "LockRequest",
     "OnProgress",
+    "PruneRequest",
+    "Pruned",
+    "Publication",
+    "PublishRequest",
+    "RecipeRequest",
     "RenderRequest",
     "Rendered",
     "Report",
     "Resolved",
+    "SharedContent",
     "SlurmJob",
     "WrittenLock",
     "build",
     "check",
     "checks",
+    "explain_cache",
     "inspect",
+    "list_cache",
+    "list_shared",
     "lock",
+    "prune_cache",
+    "prune_shared",
+    "publish_objects",
     "render",
     "resolve",
     "run",
     "verify",
+    "verify_cache",
+    "verify_shared",
 ]
 
 _NAMES: Mapping[str, Sequence[str]] = {
     "api.building": ("build",),
-    "api.checking": ("CheckRequest", "Judgment", "check"),
-    "api.image": ("Image", "inspect", "run"),
-    "api.locking": ("LockRequest", "WrittenLock", "lock"),
-    "api.recipes": ("resolve",),
-    "api.rendering": ("RenderRequest", "Rendered", "render"),
-    "api.values": ("BuildOptions", "Check", "OnProgress", "Report", "SlurmJob"),
-    "api.verifying": ("checks", "verify"),
+    "api.caching": (
+        "CacheContent",
+        "Examination",
+        "Explanation",
+        "PruneRequest",
+        "Pruned",
+        "explain_cache",
+        "list_cache",
+        "prune_cache",
+        "verify_cache",
+    ),
+    "api.checking": (
+        "CheckRequest",
+        "Judgment",
+        "check",
+    ),
+    "api.image": (
+        "Image",
+        "inspect",
+        "run",
+    ),
+    "api.locking": (
+        "LockRequest",
+        "WrittenLock",
+        "lock",
+    ),
+    "api.recipes": (
+        "RecipeRequest",
+        "resolve",
+    ),
+    "api.rendering": (
+        "RenderRequest",
+        "Rendered",
+        "render",
+    ),
+    "api.shared_cache": (
+        "Publication",
+        "PublishRequest",
+        "SharedContent",
+        "list_shared",
+        "prune_shared",
+        "publish_objects",
+        "verify_shared",
+    ),
+    "api.values": (
+        "BuildOptions",
+        "Check",
+        "OnProgress",
+        "Report",
+        "SlurmJob",
+    ),
+    "api.verifying": (
+        "checks",
+        "verify",
+    ),
     "core.resolve.decisions": ("Resolved",),
     "system.process": ("Finished",),
     "system.terminal.forms": ("Event",),

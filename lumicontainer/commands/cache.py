@@ -1,33 +1,32 @@
 """``lumicontainer cache``: list, verify, prune, explain and publish the cached layers."""
 
 import argparse
-import contextlib
-import itertools
-import shutil
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from lumicontainer.build.cache import explain, written
-from lumicontainer.build.cache.shared.shared import FOLDER, SharedCache
-from lumicontainer.build.cache.store import UNREADABLE, Cache, Entry, object_name
-from lumicontainer.build.cache.usage import size_limit, uses
-from lumicontainer.commands import context, shared_cache
+from lumicontainer.api import caching, shared_cache
+from lumicontainer.api.caching import (
+    CacheContent,
+    CacheRow,
+    Examination,
+    Explanation,
+    Pruned,
+    PruneRequest,
+)
+from lumicontainer.api.recipes import RecipeRequest
+from lumicontainer.api.shared_cache import PublishRequest
+from lumicontainer.build.cache.explain import Needed
+from lumicontainer.build.cache.shared.shared import FOLDER
+from lumicontainer.build.cache.store import UNREADABLE, step_name
+from lumicontainer.commands import context
 from lumicontainer.commands.parser import add_verb
-from lumicontainer.commands.shared_cache import about
-from lumicontainer.core.plan.plan import planned
 from lumicontainer.errors import EXAMINED_FAILED, OK, HostError, InputError, Problem
-from lumicontainer.jobs import folders
 from lumicontainer.system import units
-from lumicontainer.system.files import no_links
-from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.terminal.output import print_json, print_table, say
 from lumicontainer.system.terminal.progress import Progress
-
-MARK_LIFE = 90 * 86_400
-"""Seconds after which the mark of a passed check is removed; the check then runs once more."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,239 +73,190 @@ def _add_publish(actions: Any) -> argparse.ArgumentParser:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run an action on the cache of the current user."""
-    store = Cache(cache_root())
-    if arguments.action == "publish":
-        return shared_cache.publish_objects(store, arguments)
-    if getattr(arguments, "shared", False):
-        return shared_cache.ACTIONS[arguments.action](arguments)
-    actions = {"list": _list, "verify": _verify, "prune": _prune, "explain": _explain}
-    return actions[arguments.action](store, arguments)
+    """Run an action on the cache of the current user, or on the shared one."""
+    shared = getattr(arguments, "shared", False)
+    return (_SHARED_ACTIONS if shared else _ACTIONS)[arguments.action](arguments)
 
 
-def _list(store: Cache, arguments: argparse.Namespace) -> int:
-    images: dict[str, list[str]] = {}
-    for use in uses(store):
-        if use.counts():
-            for name in use.objects:
-                images.setdefault(name, []).append(use.image)
-    entries = _latest_first(store)
-    objects = [
-        {**about(entry), "used": int(entry.used), "images": images.get(entry.name, [])}
-        for entry in entries
-    ]
-    data = {"place": str(store.root), "bytes": _total(objects), "limit": size_limit(store, entries)}
-    data |= {"damaged": len(store.damaged()), "unreadable": len(_unreadable(store))}
+def _list(arguments: argparse.Namespace) -> int:
+    content = caching.list_cache()
     if arguments.json:
-        print_json({**data, "objects": objects})
+        print_json({**content._asdict(), "place": str(content.place)})
     else:
-        _print_objects(objects)
-        _print_totals(data, len(objects))
+        _print_objects(content.objects, "used", "images", _images)
+        _print_totals(content)
     return OK
 
 
-def _print_objects(objects: Sequence[Mapping[str, Any]]) -> None:
-    rows = [("step", "kind", "size", "used", "images")] if objects else []
+def _images(row: CacheRow) -> str:
+    first, more = "".join(row["images"][:1]), len(row["images"]) - 1
+    return f"{first} and {more} more" if more > 0 else first
+
+
+def _print_objects(
+    objects: Sequence[CacheRow], when: str, label: str, last: Callable[[CacheRow], str]
+) -> None:
+    rows = [("step", "kind", "size", when, label)] if objects else []
     for each in objects:
-        ago = units.age(time.time() - each["used"])
-        first, more = each["images"][:1], len(each["images"]) - 1
-        images = f"{''.join(first)} and {more} more" if more > 0 else "".join(first)
-        rows.append((each["step"], each["kind"], units.size(each["bytes"]), ago, images))
+        ago = units.age(time.time() - each[when])
+        rows.append((each["step"], each["kind"], units.size(each["bytes"]), ago, last(each)))
     print_table(rows)
 
 
-def _print_totals(data: Mapping[str, Any], number: int) -> None:
-    size = f"{units.size(data['bytes'])} of at most {units.size(data['limit'])}"
-    sys.stdout.write(f"{units.count(number, 'object')}, {size}, in {data['place']}\n")
-    if data["damaged"]:
-        found = units.count(data["damaged"], "damaged object")
-        sys.stdout.write(f"{found} moved aside\n    hint: lumicontainer cache prune\n")
-    if data["unreadable"]:
-        found = units.count(data["unreadable"], "object")
-        sys.stdout.write(f"{found} cannot be read\n    hint: lumicontainer cache verify\n")
+def _print_totals(content: CacheContent) -> None:
+    size = f"{units.size(content.bytes)} of at most {units.size(content.limit)}"
+    objects = units.count(len(content.objects), "object")
+    sys.stdout.write(f"{objects}, {size}, in {content.place}\n")
+    if content.damaged:
+        damaged = units.count(content.damaged, "damaged object")
+        sys.stdout.write(f"{damaged} moved aside\n    hint: lumicontainer cache prune\n")
+    if content.unreadable:
+        unreadable = units.count(content.unreadable, "object")
+        sys.stdout.write(f"{unreadable} cannot be read\n    hint: lumicontainer cache verify\n")
 
 
-def _total(objects: Iterable[Mapping[str, Any]]) -> int:
-    return sum(each["bytes"] for each in objects)
-
-
-def _latest_first(store: Cache) -> list[Entry]:
-    return sorted(store.entries(), key=lambda entry: entry.used, reverse=True)
-
-
-def _verify(store: Cache, arguments: argparse.Namespace) -> int:
-    names = store.names()
-    if not names and not arguments.json:
-        sys.stdout.write(f"the cache is empty: {store.root}\n")
-        return OK
-    found = _examined(store, names, arguments.progress) if names else _Examined()
+def _list_shared(arguments: argparse.Namespace) -> int:
+    content = shared_cache.list_shared()
+    objects = content.objects
     if arguments.json:
-        print_json(found._asdict())
+        doubts = [{"name": Path(doubt.where).name, "why": doubt.why} for doubt in content.doubts]
+        print_json({"place": str(content.place), "objects": objects, "not_taken": doubts})
+        return OK
+    _print_objects(objects, "published", "by", lambda row: str(row["publisher"]))
+    for doubt in content.doubts:
+        say(doubt)
+    size = units.size(caching.total(objects))
+    sys.stdout.write(f"{units.count(len(objects), 'object')}, {size}, in {content.place}\n")
+    return OK
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    result = caching.verify_cache(Progress(arguments.progress))
+    place, whole, damaged, unreadable = result
+    if arguments.json:
+        print_json({"whole": whole, "damaged": damaged, "unreadable": unreadable})
+    elif whole or damaged or unreadable:
+        _print_examined(result)
     else:
-        _print_examined(store, found)
-    return EXAMINED_FAILED if found.damaged or found.unreadable else OK
+        sys.stdout.write(f"the cache is empty: {place}\n")
+    return EXAMINED_FAILED if damaged or unreadable else OK
 
 
-class _Examined(NamedTuple):
-    """Hold the number of whole objects, and the others with the reason."""
-
-    whole: int = 0
-    damaged: Sequence[Mapping[str, str]] = ()
-    unreadable: Sequence[Mapping[str, str]] = ()
-
-
-def _print_examined(store: Cache, found: _Examined) -> None:
+def _print_examined(result: Examination) -> None:
     out = sys.stdout.write
-    for each in found.damaged:
+    for each in result.damaged:
         out(f"damaged: {each['step']}: {each['why']}\n")
-    for each in found.unreadable:
-        place = store.folder(each["name"])
+    for each in result.unreadable:
+        place = result.folder(each["name"])
         out(f"cannot be read: {each['step']}: {each['why']}\n  where: {place}\n")
-    out(f"{units.count(found.whole, 'object')} whole\n")
-    if found.damaged:
+    out(f"{units.count(result.whole, 'object')} whole\n")
+    if result.damaged:
         out(
-            f"damaged objects were moved to {store.root / 'bad'}: the next build makes them again\n"
+            f"damaged objects were moved to {result.place / 'bad'}: "
+            "the next build makes them again\n"
             "    hint: lumicontainer cache prune removes them; check the disk if it recurs\n"
         )
-    if found.unreadable:
+    if result.unreadable:
         out(f"objects that cannot be read stay\n    hint: {UNREADABLE}\n")
 
 
-def _examined(store: Cache, names: Sequence[str], form: str) -> _Examined:
-    store.open()
-    whole, damaged, unreadable = 0, [], []
-    with Progress(form) as progress:
-        progress.expect(len(names))
-        for name in names:
-            entry = store.entry(name)
-            shown = entry.shown if entry else name[:12]
-            try:
-                with progress.step(shown):
-                    reason = store.examine(name)
-            except FileNotFoundError:
-                continue  # Another process removed it.
-            except HostError as error:
-                why = error.problems[0].why
-                unreadable.append({"name": name, "step": shown, "why": why})
-                continue
-            if reason:
-                damaged.append({"name": name, "step": shown, "why": reason})
-            whole += not reason
-    return _Examined(whole, damaged, unreadable)
+def _verify_shared(arguments: argparse.Namespace) -> int:
+    root, whole, damaged, _ = shared_cache.verify_shared(Progress(arguments.progress))
+    if arguments.json:
+        print_json({"place": str(root), "whole": whole, "damaged": damaged})
+        return EXAMINED_FAILED if damaged else OK
+    for each in damaged:
+        place, publisher = root / each["name"], each["publisher"]
+        sys.stdout.write(
+            f"damaged: {each['step']}: {each['why']}\n  where: {place}\n"
+            f"   hint: {publisher} removes it by rm -r {place}, and publishes it once more\n"
+        )
+    sys.stdout.write(f"{units.count(whole, 'object')} whole, in {root}\n")
+    return EXAMINED_FAILED if damaged else OK
 
 
-def _prune(store: Cache, arguments: argparse.Namespace) -> int:
-    size, dry = arguments.max_size, arguments.dry_run
+def _prune_request(arguments: argparse.Namespace) -> PruneRequest:
+    size = arguments.max_size
+    limit = None if size is None else units.parse_size(size, "--max-size")
+    return PruneRequest(limit, arguments.max_age, arguments.dry_run, arguments.others)
+
+
+def _prune(arguments: argparse.Namespace) -> int:
     if arguments.others:
         raise InputError(Problem("--others is an option of --shared", hint="leave it out"))
-    entries = _latest_first(store)
-    limit = size_limit(store, entries) if size is None else units.parse_size(size, "--max-size")
-    had = [about(entry) for entry in entries]
-    gone: set[str] = set()
-    leftovers: Mapping[str, int] = {}
-    if store.root.is_dir():
-        store.open()
-        if not dry:
-            _set_aside(store)
-        gone = {
-            entry.name
-            for entry in store.prune(limit, before=shared_cache.moment(arguments), dry=dry)
-        }
-        leftovers = _remove_leftovers(store, dry=dry)
-    removed = [each for each in had if each["name"] in gone]
-    data = {
-        "removed": removed,
-        "leftovers": leftovers,
-        "bytes": _total(removed),
-        "left": _total(had) - _total(removed),
-        "limit": limit,
-        "dry_run": dry,
-    }
+    pruned = caching.prune_cache(_prune_request(arguments))
     if arguments.json:
-        print_json(data)
-    else:
-        shared_cache.print_pruned(store.root, data, "running builds use it")
-        if not dry and store.root.is_dir():
-            free = units.size(shutil.disk_usage(store.root).free)
-            sys.stdout.write(f"{free} are free at {store.root}\n")
-    return OK
-
-
-def _set_aside(store: Cache) -> None:
-    store.reclaim()
-    folders.reclaim(store.root / folders.FOLDERS)
-    for name in store.names():
-        if store.entry(name) is None:
-            with contextlib.suppress(FileNotFoundError, HostError):
-                store.examine(name)
-
-
-def _unreadable(store: Cache) -> list[str]:
-    return [name for name in store.names() if store.entry(name) is None]
-
-
-def _remove_leftovers(store: Cache, *, dry: bool) -> dict[str, int]:
-    """Remove what serves nobody unless ``dry`` is set; return the number of each kind."""
-    found = _leftovers(store)
-    for path in () if dry else itertools.chain(*found.values()):
-        with contextlib.suppress(FileNotFoundError):  # Another prune may remove the same.
-            no_links.remove(path)
-    unreadable = [name for name in _unreadable(store) if store.remove(name, dry=dry)]
-    numbers = {what: len(paths) for what, paths in found.items()}
-    numbers["objects that cannot be read"] = len(unreadable)
-    return {what: number for what, number in numbers.items() if number}
-
-
-def _leftovers(store: Cache) -> dict[str, Sequence[Path]]:
-    oldest = time.time() - MARK_LIFE
-    marks = []
-    for path in written.files(store.root / "held"):
-        with contextlib.suppress(FileNotFoundError):
-            marks += [path] if path.stat().st_mtime < oldest else []
-    return {
-        "damaged objects": store.damaged(),
-        "notes of images that are gone": [use.note for use in uses(store) if not use.counts()],
-        "old marks of checks": marks,
-    }
-
-
-def _explain(store: Cache, arguments: argparse.Namespace) -> int:
-    plan = planned(context.resolved_recipe(arguments))
-    entries, shared = _latest_first(store), SharedCache.named()
-    if shared:
-        shared.require()
-        entries = [*shared.entries(), *entries]
-    parts = explain.walk(plan, entries)
-    first = next((part for part in parts if part.state == explain.MISSING), None)
-    relative = explain.closest(first, entries) if first else None
-    found = explain.changes(first, relative) if first and relative else []
-    doubt = None
-    if shared and first:
-        doubt = shared.doubt(object_name(first.key, first.below or ""), first.name)
-    if arguments.json:
-        data = {
-            "recipe": plan.resolved.recipe.name,
-            "parts": [_part(part) for part in parts],
-            "missing": first and first.name,
-            "nearest": relative and relative.name,
-            "differences": [{"input": d.name, "before": d.before, "now": d.now} for d in found],
-            "not_taken": doubt and doubt.why,
-        }
-        print_json(data)
+        print_json({**_pruned_data(pruned), "leftovers": pruned.leftovers})
         return OK
-    _print_parts(parts)
-    if doubt:
-        say(doubt)
-    _print_missing(first, relative, found)
+    _print_pruned(pruned, "running builds use it")
+    if not pruned.dry_run and (free := pruned.free()) is not None:
+        sys.stdout.write(f"{units.size(free)} are free at {pruned.place}\n")
     return OK
 
 
-def _part(part: explain.Needed) -> dict[str, str]:
+def _prune_shared(arguments: argparse.Namespace) -> int:
+    pruned = shared_cache.prune_shared(_prune_request(arguments))
+    if arguments.json:
+        print_json(_pruned_data(pruned))
+    else:
+        _print_pruned(pruned, "others published it")
+    if pruned.problems:
+        raise HostError(*pruned.problems)
+    return OK
+
+
+def _pruned_data(pruned: Pruned) -> dict[str, Any]:
+    names = ("removed", "bytes", "left", "limit", "dry_run")
+    return {name: getattr(pruned, name) for name in names}
+
+
+def _print_pruned(pruned: Pruned, why: str) -> None:
+    """Print what was removed; ``why`` more can stay than the limit."""
+    out = sys.stdout.write
+    verb = "would remove" if pruned.dry_run else "removed"
+    for each in pruned.removed:
+        step = step_name(each["step"], each.get("kind", ""))
+        publisher = f", of {each['publisher']}" if "publisher" in each else ""
+        out(f"{verb} {step}, {units.size(each['bytes'])}{publisher}\n")
+    for what, number in pruned.leftovers.items():
+        out(f"{verb} {what}: {number}\n")
+    size, left = units.size(pruned.bytes), units.size(pruned.left)
+    out(f"{verb} {size}, {left} stay in {pruned.place}\n")
+    if pruned.limit is not None and pruned.left > pruned.limit:
+        out(f"more stays than the limit, because {why}\n")
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    explanation = caching.explain_cache(RecipeRequest(**context.recipe_fields(arguments)))
+    if arguments.json:
+        print_json(_explained_data(explanation))
+        return OK
+    _print_parts(explanation.parts)
+    if explanation.doubt:
+        say(explanation.doubt)
+    _print_missing(explanation)
+    return OK
+
+
+def _explained_data(explanation: Explanation) -> dict[str, Any]:
+    first, nearest, doubt = explanation.missing, explanation.nearest, explanation.doubt
+    changes = explanation.differences
+    return {
+        "recipe": explanation.recipe,
+        "parts": [_part(part) for part in explanation.parts],
+        "missing": first and first.name,
+        "nearest": nearest and nearest.name,
+        "differences": [{"input": d.name, "before": d.before, "now": d.now} for d in changes],
+        "not_taken": doubt and doubt.why,
+    }
+
+
+def _part(part: Needed) -> dict[str, str]:
     about = {"name": part.name, "key": part.key, "state": part.state}
     return {**about, "publisher": part.publisher} if part.publisher else about
 
 
-def _print_parts(parts: Iterable[explain.Needed]) -> None:
+def _print_parts(parts: Iterable[Needed]) -> None:
     rows = []
     for part in parts:
         publisher = f", from {part.publisher}" if part.publisher else ""
@@ -314,13 +264,44 @@ def _print_parts(parts: Iterable[explain.Needed]) -> None:
     print_table(rows)
 
 
-def _print_missing(
-    first: explain.Needed | None, relative: Entry | None, found: Iterable[explain.InputChange]
-) -> None:
-    out = sys.stdout.write
-    if first and relative is None:
+def _print_missing(explanation: Explanation) -> None:
+    out, first, nearest = sys.stdout.write, explanation.missing, explanation.nearest
+    if first and nearest is None:
         out(f"'{first.name}' is missing: the cache has no object of this name\n")
-    elif first and relative:
-        ago = units.age(time.time() - relative.used)
+    elif first and nearest:
+        ago = units.age(time.time() - nearest.used)
         out(f"'{first.name}' is missing; the nearest object, used {ago}, differs in\n")
-        out("".join(f"  {each}\n" for each in found))
+        out("".join(f"  {each}\n" for each in explanation.differences))
+
+
+def _publish(arguments: argparse.Namespace) -> int:
+    request = PublishRequest(
+        **{**context.recipe_fields(arguments), "recipe": arguments.recipe or ""},
+        every=arguments.all,
+        locked=arguments.locked,
+        sign=arguments.sign,
+    )
+    publication = shared_cache.publish_objects(request, Progress(arguments.progress))
+    place, objects = publication
+    if arguments.json:
+        states = {state.replace(" ", "_"): rows for state, rows in objects.items()}
+        print_json({"place": str(place), **states})
+    else:
+        numbers = ", ".join(f"{len(rows)} {state}" for state, rows in objects.items() if rows)
+        sys.stdout.write(f"{numbers or 'the cache is empty'}: {place}\n")
+    return EXAMINED_FAILED if publication.damaged else OK
+
+
+_ACTIONS: Mapping[str, Callable[[argparse.Namespace], int]] = {
+    "list": _list,
+    "verify": _verify,
+    "prune": _prune,
+    "explain": _explain,
+    "publish": _publish,
+}
+_SHARED_ACTIONS: Mapping[str, Callable[[argparse.Namespace], int]] = {
+    "list": _list_shared,
+    "verify": _verify_shared,
+    "prune": _prune_shared,
+}
+"""The changes that ``--shared`` makes."""

@@ -1,0 +1,150 @@
+"""A team's shared cache: list, verify, prune and publish its objects."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lumicontainer.api.caching import CacheRow, Examination, Pruned, PruneRequest, about
+from lumicontainer.api.recipes import RecipeRequest
+from lumicontainer.api.values import OnProgress, progress_of
+from lumicontainer.build.cache.shared import prune as pruning
+from lumicontainer.build.cache.shared.prune import Published
+from lumicontainer.build.cache.shared.publish import DAMAGED, NEW, THERE, objects_of, publish
+from lumicontainer.build.cache.shared.shared import FOLDER, SharedCache
+from lumicontainer.build.cache.store import Cache, Entry
+from lumicontainer.core.plan.plan import planned
+from lumicontainer.core.resolve.decisions import Resolved
+from lumicontainer.errors import InputError, Problem
+from lumicontainer.host.recipes import locate_recipe, word_of
+from lumicontainer.system.files.user_cache import cache_root
+from lumicontainer.system.os_errors import refused
+from lumicontainer.system.terminal.progress import Progress
+
+STAYS = "what was published stays; ask the owner of the folder for space or permission"
+
+
+class SharedContent(NamedTuple):
+    """Hold the objects of a shared cache, the newest first, and those that are not taken."""
+
+    place: Path
+    objects: Sequence[CacheRow]
+    doubts: Sequence[Problem]
+
+
+@dataclass(frozen=True)
+class PublishRequest(RecipeRequest):
+    """Say which objects are published: those of an image, or every one of the cache."""
+
+    recipe: str | Path | Resolved = ""
+    """Leave it empty for ``every``."""
+    every: bool = False
+    locked: bool = False
+    """Whether the image was built with the pins of its lock."""
+    sign: str = ""
+    """An SSH key, so that other users can trust the objects."""
+
+
+class Publication(NamedTuple):
+    """Hold the objects by what became of them, and the cache that they are in."""
+
+    place: Path
+    objects: Mapping[str, Sequence[CacheRow]]
+
+    @property
+    def damaged(self) -> bool:
+        """Return whether an object was damaged, and is not published."""
+        return bool(self.objects[DAMAGED])
+
+
+def open_shared() -> SharedCache:
+    """Return the shared cache; raise ``InputError`` if the environment names none."""
+    shared = SharedCache.named()
+    if shared is None:
+        hint = f"export {FOLDER}=DIR, a folder of your group"
+        raise InputError(Problem("no shared cache is named", hint=hint))
+    shared.require()
+    return shared
+
+
+def list_shared() -> SharedContent:
+    """Return the objects of the shared cache, and why some are not taken."""
+    shared = open_shared()
+    doubts = [doubt for name in shared.names() if (doubt := shared.doubt(name, name[:12]))]
+    rows = [
+        {**about(entry), "published": int(entry.used), "publisher": entry.publisher}
+        for entry in sorted(shared.entries(), key=lambda entry: entry.used, reverse=True)
+    ]
+    return SharedContent(shared.root, rows, doubts)
+
+
+def verify_shared(on_progress: OnProgress | None = None) -> Examination:
+    """Read every byte of the shared cache; damaged objects stay."""
+    shared = open_shared()
+    published, damaged = list(pruning.published(shared)), []
+    with progress_of(on_progress) as progress:
+        progress.expect(len(published))
+        for each in published:
+            with progress.step(each.shown):
+                why = shared.damage(each.folder.name)
+            if why and shared.has(each.folder.name):  # Else its owner removed it.
+                damaged.append({**_row(each), "why": why})
+    return Examination(shared.root, len(published) - len(damaged), damaged)
+
+
+def _row(published: Published) -> dict[str, Any]:
+    row = {"name": published.folder.name, "step": published.shown, "bytes": published.size}
+    return {**row, "publisher": published.publisher}
+
+
+def prune_shared(request: PruneRequest) -> Pruned:
+    """Remove what the current user published, the oldest first; of others if that is asked for."""
+    if request.max_size is None and request.max_age is None:
+        hint = "add --max-size SIZE, --max-age DAYS or both"
+        raise InputError(Problem("a shared cache has no limit of its own", hint=hint))
+    shared, dry, limit = open_shared(), request.dry_run, request.max_size
+    published = list(pruning.published(shared))
+    before, others = request.oldest(), request.others
+    old = pruning.removable(published, limit=limit, before=before, others=others)
+    outcomes = [(each, pruning.remove(each, dry=dry)) for each in old]
+    if not dry:
+        shared.remove_drafts()
+    removed = [_row(each) for each, problem in outcomes if problem is None]
+    size = sum(each["bytes"] for each in removed)
+    left = sum(each.size for each in published) - size
+    problems = [problem for _, problem in outcomes if problem]
+    return Pruned(shared.root, removed, size, left, limit, dry, problems=problems)
+
+
+def publish_objects(request: PublishRequest, on_progress: OnProgress | None = None) -> Publication:
+    """Copy objects of the cache to the shared cache; those that are there stay as they are."""
+    if bool(request.recipe) == request.every:
+        raise InputError(Problem("expected a recipe or --all", hint="name one of them"))
+    store, shared = Cache(cache_root()), open_shared()
+    entries = list(store.open().entries()) if request.every else _objects_of(store, request)
+    try:
+        with progress_of(on_progress) as progress:
+            rows = _publish(entries, store, shared, request.sign, progress)
+    except OSError as error:
+        raise refused(error, "cannot publish", str(shared.root), STAYS) from error
+    return Publication(shared.root if any(rows.values()) else store.root, rows)
+
+
+def _publish(
+    entries: Sequence[Entry], store: Cache, shared: SharedCache, key: str, progress: Progress
+) -> dict[str, list[CacheRow]]:
+    rows: dict[str, list[CacheRow]] = {NEW: [], THERE: [], DAMAGED: []}
+    for each in publish(entries, store, shared, progress, key=key):
+        rows[each.state].append(about(each.entry))
+        if each.why:
+            progress.say(f"damaged: {each.entry.shown}: {each.why}")
+    return rows
+
+
+def _objects_of(store: Cache, request: PublishRequest) -> Sequence[Entry]:
+    resolved = request.resolve(locked=request.locked)
+    word = resolved.recipe.name
+    if not isinstance(request.recipe, Resolved):
+        word = word_of(*locate_recipe(str(request.recipe), request.recipes))
+    hint = f"lumicontainer build {word}{' --locked' * request.locked}"
+    return objects_of(planned(resolved), store.open(), hint=hint)
