@@ -9,17 +9,14 @@ from pathlib import Path
 
 from lumicontainer.api.image import Image
 from lumicontainer.api.values import BuildOptions, OnProgress, progress_of
-from lumicontainer.build import disk_space, docker_output, pipeline, runtimes
-from lumicontainer.build.builder import Builder
-from lumicontainer.build.cache import proven
-from lumicontainer.build.cache.shared.fetch import offers
-from lumicontainer.build.cache.shared.shared import SharedCache
-from lumicontainer.build.cache.store import Cache
-from lumicontainer.build.checks import reproducibility, script_syntax, unnoticed
-from lumicontainer.build.checks.reproducibility import ChangedFile
-from lumicontainer.build.failures.causes import naming_causes
-from lumicontainer.build.secrets import read_secrets
-from lumicontainer.build.workspace import workspace
+from lumicontainer.building import disk_space, docker_output, pipeline
+from lumicontainer.building.checks import reproducibility, script_syntax, unnoticed
+from lumicontainer.building.checks.reproducibility import ChangedFile
+from lumicontainer.building.layers.fetch import offers
+from lumicontainer.building.secrets import read_secrets
+from lumicontainer.cache import proven
+from lumicontainer.cache.shared.shared import SharedCache
+from lumicontainer.cache.store import Cache
 from lumicontainer.core.model import Recipe
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.plan.steps import Plan
@@ -32,6 +29,10 @@ from lumicontainer.host.recipes import resolve_recipe
 from lumicontainer.image import digests, integrity, records, sif
 from lumicontainer.jobs import folders
 from lumicontainer.jobs.builds import CompileJobs
+from lumicontainer.sandbox import runtimes
+from lumicontainer.sandbox.builder import Builder
+from lumicontainer.sandbox.failures.causes import naming_causes
+from lumicontainer.sandbox.workspace import workspace
 from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.terminal.progress import Progress
 from lumicontainer.system.waiting import completed

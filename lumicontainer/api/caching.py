@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 from lumicontainer.api.recipes import RecipeRequest
 from lumicontainer.api.values import OnProgress, progress_of
-from lumicontainer.build.cache import explain, written
-from lumicontainer.build.cache.explain import InputChange, Needed
-from lumicontainer.build.cache.shared.shared import SharedCache
-from lumicontainer.build.cache.store import Cache, Entry, object_name
-from lumicontainer.build.cache.usage import size_limit, uses
+from lumicontainer.cache import explain, written
+from lumicontainer.cache.explain import InputChange, Needed
+from lumicontainer.cache.shared.shared import SharedCache
+from lumicontainer.cache.store import Cache, Entry, object_name
+from lumicontainer.cache.usage import size_limit, uses
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.jobs import folders

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lumicontainer.api.recipes import RecipeRequest
-from lumicontainer.build.checks import script_syntax
+from lumicontainer.building.checks import script_syntax
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.core.rules.rules import ERROR, HOLDS, Finding
 from lumicontainer.errors import InputError, Problem, did_you_mean

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lumicontainer.api.recipes import RecipeRequest
-from lumicontainer.build.checks import script_syntax
+from lumicontainer.building.checks import script_syntax
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.render import render as documents

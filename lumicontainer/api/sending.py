@@ -5,14 +5,15 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from lumicontainer.api.building import BuildOrder
-from lumicontainer.build import disk_space, runtimes
-from lumicontainer.build.cache.store import Cache
-from lumicontainer.build.secrets import read_secrets
+from lumicontainer.building import disk_space
+from lumicontainer.building.secrets import read_secrets
+from lumicontainer.cache.store import Cache
 from lumicontainer.errors import HostError
 from lumicontainer.jobs import builds
 from lumicontainer.jobs.builds import Invocation
 from lumicontainer.jobs.command import Resources
 from lumicontainer.jobs.follow import Asked
+from lumicontainer.sandbox import runtimes
 from lumicontainer.system.files.user_cache import cache_root
 
 

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 from lumicontainer.api.caching import CacheRow, Examination, Pruned, PruneRequest, about
 from lumicontainer.api.recipes import RecipeRequest
 from lumicontainer.api.values import OnProgress, progress_of
-from lumicontainer.build.cache.shared import prune as pruning
-from lumicontainer.build.cache.shared.prune import Published
-from lumicontainer.build.cache.shared.publish import DAMAGED, NEW, THERE, objects_of, publish
-from lumicontainer.build.cache.shared.shared import FOLDER, SharedCache
-from lumicontainer.build.cache.store import Cache, Entry
+from lumicontainer.cache.shared import prune as pruning
+from lumicontainer.cache.shared.prune import Published
+from lumicontainer.cache.shared.publish import DAMAGED, NEW, THERE, objects_of, publish
+from lumicontainer.cache.shared.shared import FOLDER, SharedCache
+from lumicontainer.cache.store import Cache, Entry
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import InputError, Problem

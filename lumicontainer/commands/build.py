@@ -10,7 +10,7 @@ from pathlib import Path
 from lumicontainer.api import BuildOptions, building
 from lumicontainer.api.building import BuildOrder
 from lumicontainer.api.sending import JobOptions, send, submitted
-from lumicontainer.build import docker_output, runtimes
+from lumicontainer.building import docker_output
 from lumicontainer.commands import context
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.resolve.inputs import base_label, unpinned
@@ -18,6 +18,7 @@ from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
 from lumicontainer.jobs import slurm
 from lumicontainer.jobs.builds import CompileJobs, Invocation
 from lumicontainer.jobs.follow import Asked
+from lumicontainer.sandbox import runtimes
 from lumicontainer.system import units
 from lumicontainer.system.terminal.output import line, print_json, print_table, say, write_document
 from lumicontainer.system.terminal.progress import Progress

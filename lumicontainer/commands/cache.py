@@ -18,9 +18,9 @@ from lumicontainer.api.caching import (
 )
 from lumicontainer.api.recipes import RecipeRequest
 from lumicontainer.api.shared_cache import PublishRequest
-from lumicontainer.build.cache.explain import Needed
-from lumicontainer.build.cache.shared.shared import FOLDER
-from lumicontainer.build.cache.store import UNREADABLE, step_name
+from lumicontainer.cache.explain import Needed
+from lumicontainer.cache.shared.shared import FOLDER
+from lumicontainer.cache.store import UNREADABLE, step_name
 from lumicontainer.commands import context
 from lumicontainer.commands.parser import add_verb
 from lumicontainer.errors import EXAMINED_FAILED, OK, HostError, InputError, Problem

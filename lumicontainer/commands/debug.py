@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer.build.cache.store import LAYER
-from lumicontainer.build.failures.failure import OPENER
-from lumicontainer.build.workspace import FAILED, workspace
+from lumicontainer.cache.store import LAYER
 from lumicontainer.commands import context
 from lumicontainer.errors import OK, HostError, InputError, Problem
 from lumicontainer.host.machine import clean_environment
+from lumicontainer.sandbox.failures.failure import OPENER
+from lumicontainer.sandbox.workspace import FAILED, workspace
 from lumicontainer.system import flock, process, units
 from lumicontainer.system.files.temporary import recipe_of, temporary_root
 from lumicontainer.system.terminal.output import print_json, print_table

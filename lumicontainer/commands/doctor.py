@@ -2,7 +2,7 @@
 
 import argparse
 
-from lumicontainer.build.doctor import diagnose
+from lumicontainer.building.doctor import diagnose
 from lumicontainer.commands import context
 from lumicontainer.errors import EXAMINED_FAILED, OK
 from lumicontainer.system.terminal.output import print_folded, print_json

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from lumicontainer.build import pipeline
+from lumicontainer.building import pipeline
 from lumicontainer.commands import context
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import OK, InputError, Problem

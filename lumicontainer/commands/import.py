@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
-from lumicontainer.build.checks import script_syntax
+from lumicontainer.building.checks import script_syntax
 from lumicontainer.commands import context
 from lumicontainer.commands.new_files import check_name, write_folder
 from lumicontainer.core.catalog import LAYERS, Catalog, open_catalog

@@ -8,7 +8,7 @@ from typing import Any
 
 from lumicontainer.api import Report, SlurmJob
 from lumicontainer.api.verifying import Verification, run_verification
-from lumicontainer.build.checks.smoke import rerun_command
+from lumicontainer.building.checks.smoke import rerun_command
 from lumicontainer.commands import context
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, JobError, Problem
 from lumicontainer.inside.verify import options, report

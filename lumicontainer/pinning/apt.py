@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer.build.builder import Builder, Stack
-from lumicontainer.build.layers.base import base_layer
+from lumicontainer.building.layers.base import base_layer
 from lumicontainer.constants import HOME
 from lumicontainer.core import shell
 from lumicontainer.core.model import LayerFile
@@ -17,6 +16,7 @@ from lumicontainer.core.plan.layer_step import APT_GET, adding_repositories
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.host.site import Site
 from lumicontainer.pinning.container import Program, answers
+from lumicontainer.sandbox.builder import Builder, Stack
 from lumicontainer.system.terminal.progress import Progress
 
 _INSTALLED = re.compile(r"(?m)^Inst (\S+) (?:\[[^\]]*\] )?\((\S+) ")

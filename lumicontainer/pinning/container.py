@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from lumicontainer.build import runtimes
-from lumicontainer.build.builder import Builder, Stack
-from lumicontainer.build.cache.store import Cache
-from lumicontainer.build.run import Run
-from lumicontainer.build.workspace import LOCK, remove_tree, workspace
+from lumicontainer.cache.store import Cache
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.host.site import Site
+from lumicontainer.sandbox import runtimes
+from lumicontainer.sandbox.builder import Builder, Stack
+from lumicontainer.sandbox.run import Run
+from lumicontainer.sandbox.workspace import LOCK, remove_tree, workspace
 from lumicontainer.system.files.foreign import read_below
 from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.terminal.progress import Progress

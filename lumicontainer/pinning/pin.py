@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from lumicontainer.build.failures import missing_packages
 from lumicontainer.core.lock import Lock, LockEntry, lock_with
 from lumicontainer.core.model import source
 from lumicontainer.core.model.source import APT, DEBOOTSTRAP, IMAGE, PYTHON, SDIST, Input
@@ -22,6 +21,7 @@ from lumicontainer.host.site import Site, read_site
 from lumicontainer.pinning import apt, sdists, sources
 from lumicontainer.pinning.uv import Resolver
 from lumicontainer.pinning.wheels import Query, Target, Wheel, is_of
+from lumicontainer.sandbox.failures import missing_packages
 from lumicontainer.system import units
 from lumicontainer.system.terminal.progress import Progress
 

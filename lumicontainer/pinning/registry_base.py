@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from lumicontainer.build.tree.foreign.unpack_image import unpack_layers
 from lumicontainer.host.mirrors import mirrored_image, plain_registry, whole_image
 from lumicontainer.host.registry import pinned_image, save_image
 from lumicontainer.host.site import read_site
 from lumicontainer.image.survey import Survey, survey_tree
+from lumicontainer.sandbox.tree.foreign.unpack_image import unpack_layers
 from lumicontainer.system.files.temporary import plain_folder
 
 

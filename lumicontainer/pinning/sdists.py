@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lumicontainer.build import pipeline
+from lumicontainer.building import pipeline
 from lumicontainer.core.lock import LockEntry, apply_lock, lock_with
 from lumicontainer.core.model import LayerFile
 from lumicontainer.core.model.requirements import EXACT

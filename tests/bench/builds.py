@@ -25,9 +25,9 @@ from report import report
 from rivals import Docker, Rendered, build_plain, folders_served
 from table import LUMICONTAINER, seconds
 
-from lumicontainer.build.workspace import remove_tree
 from lumicontainer.engines import find_engine
 from lumicontainer.host.machine import clean_environment
+from lumicontainer.sandbox.workspace import remove_tree
 
 Figures = dict[str, Any]
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from lumicontainer.api.caching import MARK_LIFE
-from lumicontainer.build.cache import store as cache
-from lumicontainer.build.cache import usage
-from lumicontainer.build.cache.explain import MISSING, walk
+from lumicontainer.cache import store as cache
+from lumicontainer.cache import usage
+from lumicontainer.cache.explain import MISSING, walk
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.resolve.resolve import resolve

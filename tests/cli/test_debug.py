@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.failures.failure import OPENER
-from lumicontainer.build.workspace import FAILED, LOCK
 from lumicontainer.commands.debug import FailedBuild
+from lumicontainer.sandbox.failures.failure import OPENER
+from lumicontainer.sandbox.workspace import FAILED, LOCK
 from lumicontainer.system import flock
 from lumicontainer.system.files.temporary import temporary_root
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.cache import store as cache
+from lumicontainer.cache import store as cache
 
 from ..faults.test_folders_of_others import STRANGER, given_away
 from ..namespaces import as_root, owned, prepared

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.build.cache import explain, usage
-from lumicontainer.build.cache.shared.shared import FOLDER, SharedCache, Untrusted
-from lumicontainer.build.cache.store import (
+from lumicontainer.cache import explain, usage
+from lumicontainer.cache.shared.shared import FOLDER, SharedCache, Untrusted
+from lumicontainer.cache.store import (
     ENTRY,
     INDEX,
     LAYER,
@@ -21,9 +21,9 @@ from lumicontainer.build.cache.store import (
     Entry,
     sha256,
 )
-from lumicontainer.build.tree.index import read_index
 from lumicontainer.cli import main
 from lumicontainer.errors import HostError
+from lumicontainer.sandbox.tree.index import read_index
 from lumicontainer.system import flock
 
 from ..unit.cpu import within

@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.build.tree.foreign import layer as layers
-from lumicontainer.build.tree.foreign import tree as trees
-from lumicontainer.build.tree.foreign.settle import settle
-from lumicontainer.build.tree.foreign.tree import Tree
-from lumicontainer.build.tree.foreign.unpack_image import unpack
 from lumicontainer.errors import DownloadError, InputError
 from lumicontainer.host.registry import save_image
+from lumicontainer.sandbox.tree.foreign import layer as layers
+from lumicontainer.sandbox.tree.foreign import tree as trees
+from lumicontainer.sandbox.tree.foreign.settle import settle
+from lumicontainer.sandbox.tree.foreign.tree import Tree
+from lumicontainer.sandbox.tree.foreign.unpack_image import unpack
 
 from ..unit.test_registry import AMD64, Answer, answering, sha256
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.layers.additions import read_answers
-from lumicontainer.build.tree.foreign.repack import repack
+from lumicontainer.building.layers.additions import read_answers
 from lumicontainer.errors import InputError
 from lumicontainer.image.assembly.assemble import Source
 from lumicontainer.image.assembly.reader import read_squashfs
+from lumicontainer.sandbox.tree.foreign.repack import repack
 
 Pack = Callable[[Path], Source]
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.build.cache.shared import prune, publish, trusted
-from lumicontainer.build.cache.shared.shared import SharedCache, Untrusted
-from lumicontainer.build.cache.store import ENTRY, LAYER, SUMS, Cache, Damaged, Entry, object_name
+from lumicontainer.cache.shared import prune, publish, trusted
+from lumicontainer.cache.shared.shared import SharedCache, Untrusted
+from lumicontainer.cache.store import ENTRY, LAYER, SUMS, Cache, Damaged, Entry, object_name
 from lumicontainer.errors import HostError, InputError
 from lumicontainer.system import flock
 from lumicontainer.system.terminal.progress import Progress

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.tree.foreign.in_place import read_rows
-from lumicontainer.build.tree.index import GONE, Row
 from lumicontainer.image.assembly.reader import read_squashfs
 from lumicontainer.image.sif import root
 from lumicontainer.image.squashfs import form_of
+from lumicontainer.sandbox.tree.foreign.in_place import read_rows
+from lumicontainer.sandbox.tree.index import GONE, Row
 
 from ..conftest import CHECK
 from .conftest import (

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.cache.store import INDEX, SUMS, Cache, Entry
-from lumicontainer.build.runtimes import docker as runtimes
-from lumicontainer.build.tree.index import read_index
+from lumicontainer.cache.store import INDEX, SUMS, Cache, Entry
 from lumicontainer.host.docker import base as docker_base
 from lumicontainer.host.docker.container import invocation
 from lumicontainer.host.docker.daemon import LABEL
 from lumicontainer.image import variables
+from lumicontainer.sandbox.runtimes import docker as runtimes
+from lumicontainer.sandbox.tree.index import read_index
 from lumicontainer.system.process import module_command
 
 from .conftest import BASE, SMALL, Docker, check_output, inside, lumicontainer, run, write_small
@@ -150,7 +150,7 @@ def test_an_image_that_only_the_daemon_has_is_unpacked_as_one_of_a_registry(
     finally:
         docker("rm", made)
         docker("image", "rm", name)
-    unpack_image = "lumicontainer.build.tree.foreign.unpack_image"
+    unpack_image = "lumicontainer.sandbox.tree.foreign.unpack_image"
     check_output(*module_command(unpack_image, str(tmp_path), str(tree), str(tmp_path / "owners")))
     assert (tree / variables.PLACE).read_text() == variables.script([f"QUOTED={QUOTED}"])
     assert (tree / "etc/hostname").read_text() == ""

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.build.cache.store import LAYER, Cache
-from lumicontainer.build.cache.usage import uses
+from lumicontainer.cache.store import LAYER, Cache
+from lumicontainer.cache.usage import uses
 from lumicontainer.constants import EPOCH
 from lumicontainer.system.files.user_cache import cache_root
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.tree.foreign.tree import Tree
-from lumicontainer.build.tree.foreign.unpack_image import unpack
 from lumicontainer.errors import DownloadError, InputError
 from lumicontainer.host.registry import save_image
+from lumicontainer.sandbox.tree.foreign.tree import Tree
+from lumicontainer.sandbox.tree.foreign.unpack_image import unpack
 
 from .conftest import check_output
 from .registries import registry

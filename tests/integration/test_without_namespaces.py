@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.cache.store import INDEX, LAYER, Cache
-from lumicontainer.build.tree.index import Index, differences, read_index
+from lumicontainer.cache.store import INDEX, LAYER, Cache
 from lumicontainer.image.sif import root
+from lumicontainer.sandbox.tree.index import Index, differences, read_index
 
 from ..conftest import ROOT
 from .conftest import check_output, in_namespace, lumicontainer, run, write_files

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.failures import failure
-from lumicontainer.build.failures.missing_packages import Absent, absent, problem_of
 from lumicontainer.core.lock import LockEntry, apply_lock, lock_with
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import Problem
+from lumicontainer.sandbox.failures import failure
+from lumicontainer.sandbox.failures.missing_packages import Absent, absent, problem_of
 from lumicontainer.system.files.no_links import packages_listed
 
 from ..programs import run

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.build.cache.store import Cache
-from lumicontainer.build.failures.causes import naming_causes
-from lumicontainer.build.workspace import workspace
+from lumicontainer.cache.store import Cache
 from lumicontainer.errors import HostError, Problem, StepError
+from lumicontainer.sandbox.failures.causes import naming_causes
+from lumicontainer.sandbox.workspace import workspace
 
 LOG = "making two\nerror: the Docker daemon does not answer\n  where: unix:///x\n"
 FAILED = StepError(Problem("the step 'two' failed (exit code 3)", why=LOG))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.failures.debootstrap_log import followed, package_line
+from lumicontainer.sandbox.failures.debootstrap_log import followed, package_line
 
 
 def follow(find: Callable[[], Iterator[Path]], *acts: Callable[[], object]) -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.disk_space import shared_warning
+from lumicontainer.building.disk_space import shared_warning
 from lumicontainer.inside.node.hardware import Node
 
 from ..namespaces import owned, prepared
@@ -31,7 +31,7 @@ def test_a_shared_temporary_folder_is_warned_of(folder: str, warned: bool, tmp_p
 REQUIRE = """
 import sys
 from pathlib import Path
-from lumicontainer.build.disk_space import Need, require
+from lumicontainer.building.disk_space import Need, require
 from lumicontainer.errors import SpaceError
 root = Path(sys.argv[1])
 wanted = (("cache", 240, "LUMICONTAINER_CACHE"), ("image", 240, "--output"))

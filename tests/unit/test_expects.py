@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.builder import Builder
-from lumicontainer.build.cache.store import Cache
-from lumicontainer.build.disk_space import sizes
+from lumicontainer.building.disk_space import sizes
+from lumicontainer.cache.store import Cache
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.resolve.resolve import resolve
+from lumicontainer.sandbox.builder import Builder
 
 from ..conftest import Write
 from .test_store import put
@@ -51,7 +51,7 @@ def test_only_the_document_of_the_layer_chooses_its_jobs(write: Write) -> None:
 
 
 def test_a_build_starts_as_many_jobs_as_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lumicontainer.build.builder.free_memory", lambda: 20 * GIB)
+    monkeypatch.setattr("lumicontainer.sandbox.builder.free_memory", lambda: 20 * GIB)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(256)))
     build = object.__new__(Builder)
     object.__setattr__(build, "jobs", None)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumicontainer.build.cache.explain import (
+from lumicontainer.cache.explain import (
     CACHED,
     MISSING,
     OPEN,
@@ -20,7 +20,7 @@ from lumicontainer.build.cache.explain import (
     differences,
     walk,
 )
-from lumicontainer.build.cache.store import Entry, object_name
+from lumicontainer.cache.store import Entry, object_name
 from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.resolve.decisions import Resolved

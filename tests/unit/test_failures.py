@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.build.builder import STAGED
-from lumicontainer.build.checks import smoke
-from lumicontainer.build.failures.failure import no_space, step_failure
-from lumicontainer.build.workspace import FAILED, Workspace
+from lumicontainer.building.checks import smoke
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import DownloadError, StepError
+from lumicontainer.sandbox.builder import STAGED
+from lumicontainer.sandbox.failures.failure import no_space, step_failure
+from lumicontainer.sandbox.workspace import FAILED, Workspace
 from lumicontainer.system.terminal import masking
 
 SECRET = "canary-5e3f9b1c77d2"

@@ -12,7 +12,7 @@ from ..conftest import ROOT
 PACKAGE = ROOT / "lumicontainer"
 FLOORS = (
     *("cli", "pytest_plugin", "commands", "api", "frontends", "verify", "extending"),
-    *("pinning", "build", "jobs", "host", "image", "engines", "importing"),
+    *("pinning", "building", "sandbox", "cache", "jobs", "host", "image", "engines", "importing"),
     "packages",
     *("core.reference", "core.lock", "core.render", "core.plan", "core.catalog", "core.resolve"),
     *("core.rules", "core.schema", "core.shell", "core.shipped", "core.model", "core.yaml"),
@@ -21,7 +21,7 @@ FLOORS = (
 READ_FILES = {"core.catalog", "core.shipped"}
 IMPURE = {"asyncio", "os", "random", "shutil", "socket", "subprocess", "tempfile", "time", "urllib"}
 OPENING = {"iterdir", "open", "read_bytes", "read_text", "write_bytes", "write_text"}
-LARGEST_FOLDER = {"": 22, "commands": 30, "api": 20, "inside.verify": 16}
+LARGEST_FOLDER = {"": 24, "commands": 30, "api": 20, "inside.verify": 16}
 """The package has a folder per floor; ``commands`` and ``api`` have a file per verb."""
 
 
@@ -125,7 +125,7 @@ def test_no_chain_of_imports_is_longer_than_its_limit() -> None:
         others = {each.partition(".")[0] for each in found}
         packages.setdefault(top, set()).update(others - {top})
     levels = longest_chains(packages)
-    assert max(levels[each] for each in packages if each not in ("", "__main__")) <= 9
+    assert max(levels[each] for each in packages if each not in ("", "__main__")) <= 10
     levels = longest_chains(GRAPH)
     assert max(levels[name] for name in CORE) <= 12
     assert max(levels.values()) <= 22
@@ -145,7 +145,7 @@ def test_each_module_on_the_path_of_a_build_is_called_by_one_above_it() -> None:
     assert path[0] == "commands.build"
     assert len(path) == len(set(path)) > 10
     for number, name in enumerate(path[1:], start=1):
-        # The sandbox starts modules of build.tree as programs, by their names.
+        # The sandbox starts modules of sandbox.tree as programs, by their names.
         texts = (MODULES[each].read_text() for each in path[:number])
         called = any(name in GRAPH[each] for each in path[:number])
         assert called or any(f'"lumicontainer.{name}"' in text for text in texts), name

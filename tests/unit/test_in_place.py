@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.cache.store import INDEX
-from lumicontainer.build.tree.foreign.in_place import base_edits, read_rows
-from lumicontainer.build.tree.index import FILE, FOLDER, GONE, Row, merge, read_index
+from lumicontainer.cache.store import INDEX
 from lumicontainer.errors import InputError
 from lumicontainer.image.assembly.reader import read_squashfs
 from lumicontainer.inside.image import extensible
+from lumicontainer.sandbox.tree.foreign.in_place import base_edits, read_rows
+from lumicontainer.sandbox.tree.index import FILE, FOLDER, GONE, Row, merge, read_index
 
 from .image.assembly.layers import Entry, File, Tree, write_layer
 

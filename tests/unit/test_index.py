@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lumicontainer.build.tree.index import (
+from lumicontainer.sandbox.tree.index import (
     FILE,
     FOLDER,
     GONE,

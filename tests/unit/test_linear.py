@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.build.failures import failure, missing_packages
 from lumicontainer.core.apptainer_syntax import hazard
 from lumicontainer.core.model import requirements
 from lumicontainer.extending.reading.references import is_reference
 from lumicontainer.host import transfers
 from lumicontainer.packages.conda import read_package
+from lumicontainer.sandbox.failures import failure, missing_packages
 from lumicontainer.system.terminal import masking, output, style
 
 from .cpu import within

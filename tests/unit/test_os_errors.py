@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.cache.store import Cache
+from lumicontainer.cache.store import Cache
 from lumicontainer.errors import HostError, SpaceError
 from lumicontainer.system.os_errors import refused
 
@@ -19,7 +19,7 @@ from ..namespaces import prepared
 def helper(name: str, tree: Path, limit: str = "unlimited") -> tuple[int, str]:
     """Run a helper program under a limit of a file's size; return its exit code and stderr."""
     folders = (tree, tree.parent / "state", tree.parent / "draft")
-    module = [sys.executable, "-m", f"lumicontainer.build.tree.{name}", *map(str, folders)]
+    module = [sys.executable, "-m", f"lumicontainer.sandbox.tree.{name}", *map(str, folders)]
     command = ["prlimit", f"--fsize={limit}", "--", *module]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout == ""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.tree.owners import read_owners
-from lumicontainer.build.tree.snapshot import Owners
+from lumicontainer.sandbox.tree.owners import read_owners
+from lumicontainer.sandbox.tree.snapshot import Owners
 
 BY_DESCRIPTOR = "import os; os.chown(os.open('file', os.O_RDONLY), 5, 6)"
 
@@ -24,7 +24,7 @@ def tree(tmp_path: Path) -> Path:
 def recorded(tree: Path, script: str) -> tuple[subprocess.CompletedProcess[str], Owners]:
     """Run a shell script in the tree, and return what is recorded."""
     record = tree.parent / "record"
-    module = [sys.executable, "-m", "lumicontainer.build.tree.owners"]
+    module = [sys.executable, "-m", "lumicontainer.sandbox.tree.owners"]
     words = [*module, str(tree), str(tree.parent / "state"), str(record), "sh", "-ec", script]
     done = subprocess.run(words, cwd=tree, capture_output=True, text=True, check=False)
     return done, read_owners(record)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.failures import failure
 from lumicontainer.core.plan.base import PACKAGES, same_packages
 from lumicontainer.core.plan.layer_step import adding_repositories
 from lumicontainer.core.plan.plan import make_plan
@@ -20,6 +19,7 @@ from lumicontainer.host.git import whole_commit
 from lumicontainer.host.registry import pinned_image
 from lumicontainer.pinning.apt import LayerPackages, closures, program
 from lumicontainer.pinning.sources import sha256_of
+from lumicontainer.sandbox.failures import failure
 
 from .test_fetch import UPSTREAM, Upstream
 

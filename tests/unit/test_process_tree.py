@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.builder import LONGEST, SILENCE, Limit
 from lumicontainer.errors import InputError
+from lumicontainer.sandbox.builder import LONGEST, SILENCE, Limit
 from lumicontainer.system import process, process_tree
 
 BRIEF, PATIENT = process.Patience(0.4), process.Patience(2)

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from lumicontainer.build.runtimes.proot_limits import problems
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.core.resolve.resolve import resolve
+from lumicontainer.sandbox.runtimes.proot_limits import problems
 
 Resolve = Callable[..., Resolved]
 

@@ -13,13 +13,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from lumicontainer.build.failures.scrub import _PIECE, IMAGE, scrub
-from lumicontainer.build.secrets import leaks, read_secrets
-from lumicontainer.build.tree.capture import leaking
-from lumicontainer.build.tree.index import FILE, GONE, Row
-from lumicontainer.build.tree.snapshot import TreeState, scan, tree_state
+from lumicontainer.building.secrets import leaks, read_secrets
 from lumicontainer.engines.apptainer import Apptainer, StepMounts
 from lumicontainer.errors import HostError, InputError
+from lumicontainer.sandbox.failures.scrub import _PIECE, IMAGE, scrub
+from lumicontainer.sandbox.tree.capture import leaking
+from lumicontainer.sandbox.tree.index import FILE, GONE, Row
+from lumicontainer.sandbox.tree.snapshot import TreeState, scan, tree_state
 from lumicontainer.system.terminal import masking
 
 from ..namespaces import ordinary
@@ -127,7 +127,7 @@ def test_what_is_kept_of_a_failure_is_scrubbed_of_secrets(tmp_path: Path) -> Non
 
 def scrubbed(folder: Path, *start: str) -> None:
     """Scrub a folder in a process of its own."""
-    command = [sys.executable, "-m", "lumicontainer.build.failures.scrub", str(folder), "0"]
+    command = [sys.executable, "-m", "lumicontainer.sandbox.failures.scrub", str(folder), "0"]
     done = subprocess.run(
         [*start, *command], input=masking.dumped(), capture_output=True, check=False
     )

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.pipeline import compression_of
-from lumicontainer.build.runtimes.runtime import Runtime
+from lumicontainer.building.pipeline import compression_of
 from lumicontainer.core.model import Platform
 from lumicontainer.errors import InputError, Place
 from lumicontainer.image import sif, squashfs
 from lumicontainer.image.assembly.assemble import Source
 from lumicontainer.image.assembly.layout import MAGIC, Superblock
+from lumicontainer.sandbox.runtimes.runtime import Runtime
 
 from .image.assembly.layers import Tree, write_layer
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.cache import usage
-from lumicontainer.build.cache.store import ENTRY, INDEX, LAYER, SUMS, Cache, Entry, object_name
+from lumicontainer.cache import usage
+from lumicontainer.cache.store import ENTRY, INDEX, LAYER, SUMS, Cache, Entry, object_name
 from lumicontainer.errors import HostError
 from lumicontainer.system import flock
 from lumicontainer.system.files.user_cache import cache_root

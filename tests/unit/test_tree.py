@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.cache.store import INDEX
-from lumicontainer.build.tree.index import GONE, read_index
-from lumicontainer.build.tree.snapshot import print_of, read_state, scan
+from lumicontainer.cache.store import INDEX
+from lumicontainer.sandbox.tree.index import GONE, read_index
+from lumicontainer.sandbox.tree.snapshot import print_of, read_state, scan
 from lumicontainer.system.user_namespaces import namespace_command
 
 from ..namespaces import ordinary
@@ -40,7 +40,7 @@ class Tree:
         self._module("checkout", self.path, self.state, *self.layers[:number])
 
     def _module(self, name: str, *words: Path | str) -> None:
-        module = [sys.executable, "-X", "utf8", "-m", f"lumicontainer.build.tree.{name}"]
+        module = [sys.executable, "-X", "utf8", "-m", f"lumicontainer.sandbox.tree.{name}"]
         subprocess.run([*self.start, *module, *words], check=True, input=b"")
 
     def seen(self) -> dict[str, tuple[int, int, bytes]]:

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.build.tree.foreign.settle import settle
-from lumicontainer.build.tree.foreign.tree import Tree
-from lumicontainer.build.tree.foreign.unpack_image import unpack
 from lumicontainer.errors import HostError, InputError
 from lumicontainer.image import variables
+from lumicontainer.sandbox.tree.foreign.settle import settle
+from lumicontainer.sandbox.tree.foreign.tree import Tree
+from lumicontainer.sandbox.tree.foreign.unpack_image import unpack
 
 
 def layer(place: Path, *members: tarfile.TarInfo) -> Path:
@@ -330,7 +330,7 @@ def test_paths_that_lead_through_links_again_and_again_are_refused(
     tree: Path, image: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A small layer could keep a build busy for hours."""
-    monkeypatch.setattr("lumicontainer.build.tree.foreign.tree._FREE_STEPS", 1000)
+    monkeypatch.setattr("lumicontainer.sandbox.tree.foreign.tree._FREE_STEPS", 1000)
     deep = "/".join(["d"] * 90)
     links = [
         link("l0", deep),
@@ -345,7 +345,7 @@ def test_layers_share_what_they_may_become(
     tree: Path, image: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An image may name a layer a thousand times."""
-    monkeypatch.setattr("lumicontainer.build.tree.foreign.layer._ALWAYS", 1_000_000)
+    monkeypatch.setattr("lumicontainer.sandbox.tree.foreign.layer._ALWAYS", 1_000_000)
     packed, big = tree.parent / "layer.tar.gz", member("a")
     big.size = 600_064  # Whole blocks.
     packed.write_bytes(gzip.compress(big.tobuf() + bytes(big.size)))

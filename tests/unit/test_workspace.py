@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build import workspace
-from lumicontainer.build.tree.snapshot import STATE
+from lumicontainer.sandbox import workspace
+from lumicontainer.sandbox.tree.snapshot import STATE
 from lumicontainer.system import flock
 from lumicontainer.system.files.temporary import plain_folder, temporary_root
 
@@ -176,7 +176,7 @@ def test_an_interrupted_build_keeps_nothing_of_a_failed_step_and_says_so_to_its_
 REMOVE = """
 import sys
 from pathlib import Path
-from lumicontainer.build.workspace import remove_tree
+from lumicontainer.sandbox.workspace import remove_tree
 from lumicontainer.system.process import ProgramError
 try:
     remove_tree(Path(sys.argv[1]))

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from lumicontainer.build.cache.store import Cache, prove
+from lumicontainer.cache.store import Cache, prove
 
 from ...conftest import CHECK
 from ..conftest import check_output, digest, events, write_files

@@ -6,7 +6,7 @@ import socket
 import sys
 from collections import Counter
 
-from lumicontainer.build.cache.store import Cache
+from lumicontainer.cache.store import Cache
 
 from ..conftest import check_output, digest
 from .chain import LAYERS, STEPS, Build, Place

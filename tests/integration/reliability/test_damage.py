@@ -4,8 +4,8 @@ import random
 import shutil
 from pathlib import Path
 
-from lumicontainer.build.cache.store import Cache, Entry
-from lumicontainer.build.cache.usage import uses
+from lumicontainer.cache.store import Cache, Entry
+from lumicontainer.cache.usage import uses
 
 from ..conftest import digest
 from .chain import Place, prove_all

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.cache.store import INDEX, Cache
-from lumicontainer.build.tree.index import GONE, read_index
+from lumicontainer.cache.store import INDEX, Cache
+from lumicontainer.sandbox.tree.index import GONE, read_index
 
 from ..conftest import digest
 from ..processes import until

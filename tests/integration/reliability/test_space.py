@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.build.cache.store import SUMS, Cache
+from lumicontainer.cache.store import SUMS, Cache
 
 from ...namespaces import entered, owned, prepared
 from ..conftest import digest, run
@@ -77,7 +77,7 @@ def test_a_build_without_space_is_refused_before_it_begins(built: Place, folder:
 REQUIRE = """
 import sys
 from pathlib import Path
-from lumicontainer.build.disk_space import Need, require
+from lumicontainer.building.disk_space import Need, require
 from lumicontainer.errors import SpaceError
 try:
     require([Need("the build", Path(sys.argv[1]), int(sys.argv[2]), 1, "LUMICONTAINER_TMPDIR")])

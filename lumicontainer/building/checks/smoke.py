@@ -1,0 +1,189 @@
+"""Run the checks of a packed image in it."""
+
+import contextlib
+import hashlib
+import io
+import json
+import shlex
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from lumicontainer.constants import VERIFY
+from lumicontainer.core.model import Check, Checks
+from lumicontainer.core.model.check import LEVELS
+from lumicontainer.core.plan.steps import Plan
+from lumicontainer.core.plan.variables import fold
+from lumicontainer.errors import EXAMINED_FAILED, ExaminedError, HostError, Problem
+from lumicontainer.host import machine
+from lumicontainer.image.records import read_results
+from lumicontainer.inside.checking import HOST_PATHS
+from lumicontainer.sandbox.builder import Builder, Stack
+from lumicontainer.sandbox.failures import failure
+from lumicontainer.sandbox.failures.scrub import IMAGE
+from lumicontainer.system import process
+from lumicontainer.system.files.user_cache import cache_root
+from lumicontainer.system.terminal import masking
+from lumicontainer.system.terminal.progress import Task
+from lumicontainer.system.waiting import locked
+
+PASSED, SKIPPED = "passed", "skipped"
+Row: TypeAlias = Mapping[str, Any]
+"""A check with its result, as lumi-verify reports it."""
+
+
+class Due(NamedTuple):
+    """Hold one check of an image, and the mark under which its success is recorded."""
+
+    check: Check
+    mark: str
+
+
+async def require_checks(builder: Builder, stack: Stack, partial: Path) -> None:
+    """Run the checks of the packed image; raise ``ExaminedError`` with all that fail.
+
+    Checks that passed before with the same layers are skipped. Of several builds with the same
+    layers, one at a time runs them.
+    """
+    with builder.progress.step("check") as task:
+        async with locked(builder.cache.make_lock(f"check-{stack[-1].tree}"), task):
+            waiting = list(checks_of(builder.plan, stack))
+            due = [one for one in waiting if not builder.cache.has_passed(one.mark)]
+            if len(due) < len(waiting):
+                builder.progress.say(
+                    f"{len(waiting) - len(due)} checks of unchanged layers passed before"
+                )
+            if due:
+                await _run(builder, partial, due, task)
+    if unproven := builder.runtime.unproven:
+        builder.progress.say(f"not checked: {unproven}")
+
+
+async def _run(builder: Builder, partial: Path, due: Sequence[Due], task: Task) -> None:
+    command = verify_command(builder, partial, [one.check.name for one in due])
+    output = io.StringIO()  # In memory: successful checks leave no log on a full disk.
+    with tempfile.TemporaryFile() as report:
+        status = await process.run_logged(
+            command, output, env=machine.clean_environment(), on_line=task.line, result=report
+        )
+        report.seek(0)
+        rows = _read_rows(report.read(), due)
+    if status not in (0, EXAMINED_FAILED) or rows is None:
+        _log(builder, "check", output.getvalue())
+        what = f"cannot check the image ({process.describe(status)})"
+        _, refusal = _refused(builder, partial)
+        why = process.last_lines(output.getvalue()) or "lumi-verify printed no report of its checks"
+        raise ExaminedError(Problem(what, why=why), refusal)
+    failed = _failed(builder, due, rows)
+    if failed:
+        kept, refusal = _refused(builder, partial)
+        raise ExaminedError(*(_problem(builder, *each, kept=kept) for each in failed), refusal)
+
+
+def _read_rows(text: bytes, due: Sequence[Due]) -> Sequence[Row] | None:
+    """Return the rows of a report; None if it is no report of all checks.
+
+    The programs of a base that others built can print anything.
+    """
+    rows: Sequence[Row] = (read_results(text) or {}).get("checks", ())
+    return rows if {one.check.name for one in due} <= {row["name"] for row in rows} else None
+
+
+def checks_of(plan: Plan, stack: Stack) -> Iterator[Due]:
+    """Yield the quick checks of an image; a mark covers the check, its layer and all below it.
+
+    It covers the variables and the search path of these layers, too. The mark of a check of the
+    image covers all layers.
+    """
+    trees = {entry.step: entry.tree for entry in stack}
+    below = stack[0].tree
+    variables: Mapping[str, str] = {}
+    path: tuple[str, ...] = ()
+    for layer in plan.resolved.included():
+        below = trees.get(layer.name, below)
+        content = layer.content
+        variables = fold(variables, content.environment, content.prepend)
+        path = (*content.path, *path)
+        yield from _due(layer.checks, below, json.dumps([variables, path], sort_keys=True))
+    yield from _due(plan.resolved.checks, stack[-1].tree)
+
+
+def _due(checks: Checks, tree: str, sees: str = "") -> Iterator[Due]:
+    own = {check.file.name for check in checks.each}
+    common = [file.content for file in checks.files if file.name not in own]
+    for check in checks.each:
+        if check.level == LEVELS[0]:
+            parts = (check.name.encode(), tree.encode(), sees.encode(), check.file.content, *common)
+            yield Due(check, hashlib.sha256(b"\0".join(parts)).hexdigest())
+
+
+def verify_command(builder: Builder, image: Path, names: Sequence[str]) -> list[str]:
+    """Return the command that runs the named checks and prints the results as JSON."""
+    chosen = [word for name in names for word in ("-k", name)]
+    words = [VERIFY, "--json", "-", *chosen]
+    environment = {HOST_PATHS: _host_paths(builder)}
+    return builder.runtime.check(image, builder.place.sandbox / "tree", words, environment)
+
+
+def _host_paths(builder: Builder) -> str:
+    return ":".join(map(str, (builder.place.root.parent, cache_root())))
+
+
+def _failed(builder: Builder, due: Sequence[Due], rows: Sequence[Row]) -> list[tuple[Check, Row]]:
+    """Record the passed checks, report the skipped ones, and return the failed ones."""
+    states = {row["name"]: row for row in rows}
+    failed = []
+    for one in due:
+        row = states[one.check.name]
+        if row["state"] == PASSED:
+            builder.cache.note_passed(one.mark)
+        elif row["state"] == SKIPPED:
+            builder.progress.say(f"check skipped: {row['name']}: {row['reason']}")
+        else:
+            _log(builder, f"check-{row['name'].replace('/', '-')}", row["output"])
+            failed.append((one.check, row))
+    return failed
+
+
+def _problem(builder: Builder, check: Check, row: Row, *, kept: Path | None) -> Problem:
+    hint = row["hint"]
+    if kept:
+        # A check that searches for folders of the build gets them from the environment.
+        looks = b"HOST_PATHS" in check.file.content
+        setting = f"{HOST_PATHS}={shlex.quote(_host_paths(builder))} " if looks else ""
+        hint = f"{hint}\nrepeat the check: {setting}{rerun_command(kept, check.name)}"
+    return Problem(f"the check '{check.name}' failed: {check.summary}", "", row["reason"], hint)
+
+
+def _log(builder: Builder, name: str, text: str) -> None:
+    # A full disk must not hide the failure.
+    with contextlib.suppress(OSError):
+        builder.place.log(name).write_text(masking.masked(text))
+
+
+def _refused(builder: Builder, partial: Path) -> tuple[Path | None, Problem]:
+    """Keep an image that fails its checks; return its path and the problem that names it."""
+    kept = builder.place.root / IMAGE
+    try:
+        shutil.copyfile(partial, kept)
+        command = builder.runtime.check(kept, builder.place.sandbox / "tree", ["bash"], {})
+        how = failure.keep(builder, "check", builder.place.root / "logs", command)
+    except OSError as error:
+        hint = (
+            f"the image is not kept: {builder.place.root.parent}: {error.strerror}\n"
+            "to keep it, free some space or name another place with LUMICONTAINER_TMPDIR"
+        )
+        return None, Problem("the image is not released", hint=hint)
+    except HostError as error:
+        problem = error.problems[0]
+        hint = f"the image is not kept: {problem.what}:\n{problem.why}"
+        return None, Problem("the image is not released", hint=hint)
+    hint = f"the image is kept: {kept}\n{how}"
+    return kept, Problem("the image is not released", hint=hint)
+
+
+def rerun_command(image: Path, name: str, options: Sequence[str] = ()) -> str:
+    """Return the command line that runs one check of an image."""
+    return shlex.join(["lumicontainer", "verify", str(image), *options, "-k", name])

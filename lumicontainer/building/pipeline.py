@@ -1,0 +1,246 @@
+"""Build an image: build missing layers, pack them, check the image, and rename it."""
+
+import asyncio
+import functools
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from lumicontainer.building import disk_space
+from lumicontainer.building.checks import smoke
+from lumicontainer.building.layers import additions, fetch, layers
+from lumicontainer.building.layers import base as bases
+from lumicontainer.cache import store, usage
+from lumicontainer.core.model import Platform
+from lumicontainer.core.plan.steps import Compile, Plan, Step
+from lumicontainer.core.render.render import render, render_help, render_notes
+from lumicontainer.errors import InputError, Problem, did_you_mean
+from lumicontainer.host.machine import free_memory
+from lumicontainer.image import sif, squashfs
+from lumicontainer.image.assembly.assemble import Source
+from lumicontainer.image.inspect import CHECKED_LABEL, KEY_LABEL
+from lumicontainer.sandbox.builder import Builder, Stack
+from lumicontainer.sandbox.failures.failure import no_space
+from lumicontainer.sandbox.run import Run
+from lumicontainer.sandbox.runtimes.runtime import Runtime
+from lumicontainer.sandbox.workspace import remove_tree
+from lumicontainer.system import process, units
+from lumicontainer.system.files import no_links, trust
+from lumicontainer.system.files.partial import partial_file, remove_leftovers, require_folder_of
+from lumicontainer.system.files.write import replace, sync
+from lumicontainer.system.os_errors import refused
+from lumicontainer.system.waiting import completed, task_group
+
+
+def check_output(output: Path) -> None:
+    """Raise ``InputError`` if the output cannot be written or would replace another file."""
+    require_folder_of(output, "image")
+    # The image is checked, and so executed, before it gets its name.
+    if problem := trust.doubt(output.parent, "the image's folder", "--output", owners=False):
+        raise InputError(problem)
+    if output.exists() or output.is_symlink():
+        try:
+            sif.read_objects(output)
+        except InputError as error:
+            why = f"{error.problems[0].why}; a build replaces only images"
+            hint = "name another --output, or move the file away"
+            raise InputError(
+                Problem("the output is not an image", str(output), why, hint)
+            ) from error
+
+
+def check_replaced(output: Path) -> None:
+    """Raise ``InputError`` if the old image has an overlay (``singularity overlay create``)."""
+    size = sum(each.size for each in sif.read_objects(output) if each.form == sif.EXT3)
+    if size:
+        why = f"a new image would not have its {units.size(size)}"
+        hint = "name another --output, or move the image away"
+        raise InputError(Problem("the image has an overlay of yours", str(output), why, hint))
+
+
+def compression_of(runtime: Runtime, platform: Platform) -> str:
+    """Return a compression that the engines of this host and of the platform can read."""
+    return "gzip" if "gzip" in (runtime.compression, platform.compression) else "zstd"
+
+
+def build_file(builder: Builder, output: Path, *, verify: bool) -> None:
+    """Build an image file; then note which layers it has, and prune the cache."""
+    begun = time.monotonic()
+    usage.wanted_limit()  # An invalid size ends the command before it builds.
+    stack = completed(build(builder, output, verify=verify), builder.progress)
+    usage.settle(builder.cache, stack, builder.progress.say, output)
+    size = f"{output.stat().st_size / 1e6:.0f} MB"
+    builder.progress.say(f"{output.name}: {size} in {time.monotonic() - begun:.0f} s")
+
+
+async def build(builder: Builder, output: Path, *, verify: bool = True, more: int = 0) -> Stack:
+    """Build the image, and rename it when it is complete and its checks have passed.
+
+    Without ``verify`` no check runs; ``more`` steps follow. Returns the layers. Raises
+    ``StepError`` if a step fails, ``ExaminedError`` if a check fails; an old image then stays.
+    """
+    remove_leftovers(output)
+    builder.cache.reclaim()
+    try:
+        await fetch.fetch(builder)
+        require_space(builder, output)
+        return await _build(builder, output, verify=verify, more=more)
+    except OSError as error:
+        full = no_space(builder, str(error), output=output)
+        raise full or refused(error, "cannot build the image") from error
+
+
+def require_space(builder: Builder, output: Path) -> None:
+    """Raise ``SpaceError`` if a folder has too little space."""
+    found = disk_space.sizes(builder.plan, builder.cache)
+    place, unpacks = builder.place, builder.runtime.checks_tree
+    work = disk_space.work(found, place.root, unpacks=unpacks, unpacked=place.sandbox.exists())
+    wanted = compression_of(builder.runtime, builder.plan.resolved.platform)
+    converted = disk_space.to_convert(found, builder.cache, wanted)
+    disk_space.require([work, *disk_space.results(found, builder.cache.root, output, converted)])
+
+
+async def _build(builder: Builder, output: Path, *, verify: bool, more: int) -> Stack:
+    missing = _missing_steps(builder)
+    compiles = sum(step.compiled is not None for step in missing)
+    unpacks = bool(missing) and len(builder.cached()) > 0 and not builder.fresh
+    builder.progress.expect(len(builder.plan.steps) + compiles + unpacks + 2 + verify + more)
+    stack = await assemble(builder)
+    with partial_file(output) as partial:
+        await _pack(builder, stack, partial, {} if verify else {CHECKED_LABEL: "no"})
+        async with task_group() as group:
+            # The disk takes as long for a large image as some checks.
+            group.create_task(asyncio.to_thread(sync, partial))
+            if verify:
+                await smoke.require_checks(builder, stack, partial)
+            else:
+                builder.progress.say(f"not checked: lumicontainer verify {output.name} does that")
+        replace(partial, output)
+    return stack
+
+
+async def assemble(builder: Builder) -> Stack:
+    """Return the layers of the plan, cached or built."""
+    await bases.require_cached_data(builder)
+    if additions.is_possible(builder.plan):
+        base = await bases.base_layer(builder)
+        if await asyncio.to_thread(additions.can_start, builder, base):
+            return (base, await additions.last_layer(builder, base))
+    await layers.begin(builder)
+    return await _stacked(builder)
+
+
+async def _stacked(builder: Builder) -> Stack:
+    plan = builder.plan
+    base = await bases.base_layer(builder)
+    new = asyncio.get_running_loop().create_future
+    ready: dict[str, asyncio.Future[Stack]] = {key: new() for key in plan.keys}
+    ready[plan.base_key].set_result((base,))
+    missing = [step for step in _missing_steps(builder) if step.compiled]
+    slots = asyncio.Semaphore(_compiles_at_once(builder, missing))
+
+    async def compile_wheels(work: Compile) -> store.Entry:
+        below = await ready[work.parent]
+        async with slots:
+            return await layers.wheels(builder, work, below)
+
+    async with task_group() as group:
+        compiling = {
+            step.key: group.create_task(compile_wheels(step.compiled))
+            for step in missing
+            if step.compiled
+        }
+        stack: Stack = (base,)
+        for step in plan.steps:
+            wheels = await compiling[step.key] if step.key in compiling else None
+            stack = (*stack, await layers.step_layer(builder, step, stack, wheels))
+            ready[step.key].set_result(stack)
+    return stack
+
+
+async def compile_layer(builder: Builder, name: str) -> store.Entry:
+    """Compile the wheels of one layer into the cache, on the cached layers below it.
+
+    Raises ``InputError`` if the layer compiles nothing, or if a layer below is not cached.
+    """
+    compiles = {step.name: step.compiled for step in builder.plan.steps if step.compiled}
+    if name not in compiles:
+        what, hint = f"the layer '{name}' compiles nothing", did_you_mean(name, compiles)
+        raise InputError(Problem(what, "--only-compile", hint=hint))
+    await bases.require_cached_data(builder)
+    below = await layers.cached_below(builder, compiles[name])
+    return await layers.wheels(builder, compiles[name], below)
+
+
+def _missing_steps(builder: Builder) -> Sequence[Step]:
+    """Return the steps from the first one that is not cached; no layer is verified."""
+    there = 0 if builder.fresh else len(builder.cached())
+    return builder.plan.steps[max(0, there - 1) :]
+
+
+def _compiles_at_once(builder: Builder, steps: Iterable[Step]) -> int:
+    """Return how many layers may compile at the same time; memory is the limit, not cores."""
+    if builder.compile_jobs:
+        return builder.compile_jobs.at_once
+    memory = [builder.jobs_of(step.memory_per_job) * step.memory_per_job for step in steps]
+    return max(1, free_memory() // max(memory, default=1))
+
+
+def labels_of(plan: Plan) -> dict[str, str]:
+    """Return the labels of an image."""
+    resolved = plan.resolved
+    return {
+        "org.opencontainers.image.title": resolved.recipe.name,
+        "org.opencontainers.image.description": resolved.recipe.summary,
+        "org.opencontainers.image.version": (resolved.profile or resolved.platform).name,
+        KEY_LABEL: plan.steps[-1].key,
+    }
+
+
+async def _pack(builder: Builder, stack: Stack, partial: Path, labels: Mapping[str, str]) -> None:
+    """Write the image file: the data of all layers, and of one with its records."""
+    plan = builder.plan
+    compression = compression_of(builder.runtime, plan.resolved.platform)
+    below = []
+    if stack[0].name in builder.images:
+        source, compression = await bases.source_in(builder, stack[0], compression)
+        below.append(source)
+    definition = render(plan, "def", mirror=_public_mirror(stack[0], plan.bootstrap.release))
+    labels = {**labels, **labels_of(plan)}
+    attributes = {"labels": labels, "deffile": definition, "helpfile": render_help(plan)}
+    layout = sif.layout(definition, {"data": {"attributes": attributes}, "type": "container"})
+    stored = [await layers.in_compression(builder, entry, compression) for entry in stack]
+    with builder.progress.step("pack") as task:
+        run = Run(builder, "pack", stack, task)
+        run.output = partial
+        notes, top = run.root / "notes", run.root / store.LAYER
+        no_links.write_tree(notes, render_notes(plan, document=definition, labels=labels))
+        if builder.runtime.checks_tree and not (run.image and run.image.starts):
+            await _complete_tree(run, notes)
+        await asyncio.to_thread(squashfs.pack_as_root, notes, top, compression)
+        sources = [*below, *map(Source, (*(entry.layer for entry in stored), top))]
+        total = sum(each.size or each.path.stat().st_size for each in sources)
+        reached = functools.partial(task.reached, total=total)
+        await asyncio.to_thread(squashfs.write_image, sources, partial, layout, reached)
+        if run.image:
+            run.image.require_unchanged()
+        await asyncio.to_thread(remove_tree, run.root)
+        builder.place.drop_log(run.name)
+
+
+async def _complete_tree(run: Run, notes: Path) -> None:
+    """Give the tree in the sandbox all files of the image, and no mount points of steps."""
+    run.builder.place.sandbox_layers = []
+    await run.prepare()
+    await run.as_root(*no_links.copy_command(notes, run.builder.place.sandbox / "tree"))
+
+
+def _public_mirror(base: store.Entry, release: str) -> str:
+    """Return the mirror in the base's apt sources, the distribution's default."""
+    try:
+        text = process.capture(["unsquashfs", "-cat", str(base.layer), "etc/apt/sources.list"])
+    except process.ProgramError:
+        text = ""
+    found = re.search(rf"(?m)^deb (\S+) {re.escape(release)} main\b", text)
+    return found[1].rstrip("/") if found else ""
