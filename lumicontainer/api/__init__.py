@@ -39,6 +39,20 @@ if TYPE_CHECKING:
         publish_objects,
         verify_shared,
     )
+    from lumicontainer.api.starting import (
+        Binds,
+        ImageRequest,
+        JobRequest,
+        JobScript,
+        KernelRequest,
+        ModuleRequest,
+        WrittenModules,
+        find_binds,
+        job_script,
+        reframe_test,
+        write_kernel,
+        write_module_files,
+    )
     from lumicontainer.api.values import BuildOptions, Check, OnProgress, Report, SlurmJob
     from lumicontainer.api.verifying import checks, verify
     from lumicontainer.core.resolve.decisions import Resolved
@@ -47,6 +61,7 @@ if TYPE_CHECKING:
     from lumicontainer.system.terminal.forms import Event
 
 __all__ = [
+    "Binds",
     "BuildOptions",
     "CacheContent",
     "Check",
@@ -56,8 +71,13 @@ __all__ = [
     "Explanation",
     "Finished",
     "Image",
+    "ImageRequest",
+    "JobRequest",
+    "JobScript",
     "Judgment",
+    "KernelRequest",
     "LockRequest",
+    "ModuleRequest",
     "OnProgress",
     "PruneRequest",
     "Pruned",
@@ -71,23 +91,29 @@ __all__ = [
     "SharedContent",
     "SlurmJob",
     "WrittenLock",
+    "WrittenModules",
     "build",
     "check",
     "checks",
     "explain_cache",
+    "find_binds",
     "inspect",
+    "job_script",
     "list_cache",
     "list_shared",
     "lock",
     "prune_cache",
     "prune_shared",
     "publish_objects",
+    "reframe_test",
     "render",
     "resolve",
     "run",
     "verify",
     "verify_cache",
     "verify_shared",
+    "write_kernel",
+    "write_module_files",
 ]
 
 _NAMES: Mapping[str, Sequence[str]] = {
@@ -135,6 +161,20 @@ _NAMES: Mapping[str, Sequence[str]] = {
         "prune_shared",
         "publish_objects",
         "verify_shared",
+    ),
+    "api.starting": (
+        "Binds",
+        "ImageRequest",
+        "JobRequest",
+        "JobScript",
+        "KernelRequest",
+        "ModuleRequest",
+        "WrittenModules",
+        "find_binds",
+        "job_script",
+        "reframe_test",
+        "write_kernel",
+        "write_module_files",
     ),
     "api.values": (
         "BuildOptions",

@@ -4,19 +4,17 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from lumicontainer.api import starting
+from lumicontainer.api.starting import Binds, ImageRequest
 from lumicontainer.commands import context
-from lumicontainer.core.model import Platform
+from lumicontainer.commands.start import image_fields
 from lumicontainer.errors import HOST_UNFIT, OK
-from lumicontainer.extending.mounts import extended
-from lumicontainer.host.binds import Needs, missing_of_user, needs_of, static_needs
-from lumicontainer.image import sif
 from lumicontainer.system.terminal.output import line, print_json, printable, report, write_document
-from lumicontainer.system.user_namespaces import namespace_options
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,40 +26,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the options of the engine as a bash array; fail if the image cannot run here."""
-    sif.read_objects(arguments.image)
-    platform = context.find_platform(arguments)
-    needs = read_needs(arguments, platform, static=arguments.static)
-    options = [] if arguments.static else namespace_options()
+    request = ImageRequest(**image_fields(arguments))
+    binds = starting.find_binds(request, static=arguments.static)
+    needs = binds.needs
+    for problem in binds.problems:
+        report(problem)
     if arguments.json:
-        print_json(_data(needs, platform, options))
+        print_json(_data(binds))
     elif arguments.static:
-        write_document("".join(_exports({"SINGULARITY_BIND": bind_value(needs), **needs.exports})))
+        write_document("".join(_exports({"SINGULARITY_BIND": binds.value, **needs.exports})))
     elif needs.unfit():
         # For eval, which does not see the exit code of this program.
         sys.stdout.write(f"binds=()\n(exit {HOST_UNFIT})\n")
     else:
-        _print(needs, platform, arguments.image, options)
+        _print(binds, arguments.image)
     return HOST_UNFIT if needs.unfit() else OK
 
 
-def read_needs(arguments: argparse.Namespace, platform: Platform, *, static: bool) -> Needs:
-    """Return what an image and its extensions need, and report the problems.
-
-    ``static``: only what is the same on every node of the platform.
-    """
-    find = static_needs if static else needs_of
-    needs = extended(find(arguments.image, platform), arguments.image, arguments.extensions)
-    for problem in (*needs.problems, *(() if static else missing_of_user(os.environ))):
-        report(problem)
-    return needs
-
-
-def bind_value(needs: Needs) -> str:
-    """Return the value of SINGULARITY_BIND."""
-    return ",".join(map(str, needs.mounts))
-
-
-def _print(needs: Needs, platform: Platform, image: Path, options: Sequence[str]) -> None:
+def _print(binds: Binds, image: Path) -> None:
+    needs, platform, options, _ = binds
     rows = [(option, "root lacks some capabilities on this host") for option in options]
     rows += [(f"--bind {_word(str(mount))}", mount.reason) for mount in needs.mounts]
     rows += [(f"--env {_word(f'{v.name}={v.value}')}", v.reason) for v in needs.variables]
@@ -96,17 +79,18 @@ def _word(text: str) -> str:
     return f"$'{octal}'"
 
 
-def _data(needs: Needs, platform: Platform, options: Sequence[str]) -> dict[str, Any]:
+def _data(binds: Binds) -> dict[str, Any]:
     """Return what an image needs as plain data.
 
     ``bind`` is a value for SINGULARITY_BIND, ``environment`` the variables of the container,
     ``exports`` those of the shell that calls srun, ``options`` further options of the engine.
     """
+    needs, platform, options, _ = binds
     mounts = [asdict(mount) for mount in needs.mounts]
     return {
         "platform": platform.name,
         "options": options,
-        "bind": bind_value(needs),
+        "bind": binds.value,
         "binds": [{key: value for key, value in row.items() if value} for row in mounts],
         "environment": {each.name: each.value for each in needs.variables},
         "exports": dict(needs.exports),

@@ -7,11 +7,10 @@ import stat
 import sys
 from pathlib import Path
 
+from lumicontainer.api import starting
+from lumicontainer.api.starting import ModuleRequest
 from lumicontainer.commands import context
 from lumicontainer.errors import OK, InputError, Problem
-from lumicontainer.frontends.module import module_of, write_modules
-from lumicontainer.host.binds import static_needs
-from lumicontainer.image import sif
 from lumicontainer.system.terminal.output import report, say
 
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=([^$`\\]*)")
@@ -38,23 +37,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the modules, and print the commands that load them."""
-    variables = dict(map(_variable, arguments.env))
-    for image in arguments.image:
-        sif.read_objects(image)
-    platform = context.find_platform(arguments)
-    needs = {image: static_needs(image, platform) for image in arguments.image}
-    for problem in (problem for each in needs.values() for problem in each.problems):
-        report(problem)
-    modules = [module_of(image, needs[image], variables) for image in arguments.image]
     prefix = arguments.prefix.absolute()
-    for path in write_modules(modules, prefix, tcl=arguments.tcl):
+    request = ModuleRequest(
+        arguments.image,
+        prefix,
+        tcl=arguments.tcl,
+        variables=dict(map(_variable, arguments.env)),
+        platform=arguments.platform,
+        recipes=arguments.recipes,
+    )
+    paths, names = starting.write_module_files(request, report)
+    for path in paths:
         say(path)
     if not (prefix / "modules").stat().st_mode & stat.S_IRGRP:
         what, why = "nobody but you can read these modules", "your umask closes new files to others"
         hint = f"chmod -R go+rX {shlex.quote(str(prefix))}, if they are for others"
         report(Problem(what, str(prefix), why, hint, "warning"))
     sys.stdout.write(f"module use {shlex.quote(str(prefix / 'modules'))}\n")
-    for name in dict.fromkeys(each.full_name for each in modules):
+    for name in names:
         sys.stdout.write(f"module load {name}\n")
     return OK
 

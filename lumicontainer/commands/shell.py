@@ -3,7 +3,7 @@
 import argparse
 
 from lumicontainer.commands import context
-from lumicontainer.commands.run import start
+from lumicontainer.commands.start import start
 from lumicontainer.engines import INTERACTIVE
 from lumicontainer.errors import OK
 

@@ -1,0 +1,236 @@
+"""Describe how images start for other programs: batch scripts, kernels, module files, tests."""
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from lumicontainer.core.catalog import open_catalog
+from lumicontainer.core.model import Platform
+from lumicontainer.core.model.check import LEVELS
+from lumicontainer.core.render.jinja import fill
+from lumicontainer.engines import find_engine
+from lumicontainer.errors import InputError, Problem
+from lumicontainer.extending.mounts import extended
+from lumicontainer.frontends.edf import edf, edf_folder, write_squashfs
+from lumicontainer.frontends.kernel import kernel, kernels_folder
+from lumicontainer.frontends.module import module_of, write_modules
+from lumicontainer.frontends.owned import not_own, write_files
+from lumicontainer.host import recipes
+from lumicontainer.host.binds import (
+    Needs,
+    missing_of_user,
+    needs_of,
+    of_another,
+    static_needs,
+    takes_of_host,
+)
+from lumicontainer.image import records, sif
+from lumicontainer.jobs.follow import Asked
+from lumicontainer.system.user_namespaces import namespace_options
+from lumicontainer.verify import job
+from lumicontainer.verify.subject import read_subject
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+OnProblem = Callable[[Problem], None]
+"""Receives each warning."""
+
+
+@dataclass(frozen=True)
+class ImageRequest:
+    """Hold an image, and what decides how it starts."""
+
+    image: Path
+    platform: str | None = None
+    """Where it runs; by default the platform of this host."""
+    recipes: Path | None = None
+    """A folder of your own, which may define the platform."""
+    extensions: Sequence[Path] = ()
+
+    def find_platform(self) -> Platform:
+        """Read the platform."""
+        return recipes.find_platform(open_catalog(self.recipes), self.platform)
+
+    def find_needs(self, platform: Platform, *, static: bool) -> Needs:
+        """Return what containers need of this host, or with ``static`` of every node."""
+        needs = (static_needs if static else needs_of)(self.image, platform)
+        return extended(needs, self.image, self.extensions)
+
+
+class Binds(NamedTuple):
+    """Hold what an image needs of a platform, and further options of the engine."""
+
+    needs: Needs
+    platform: Platform
+    options: Sequence[str]
+    problems: Sequence[Problem]
+
+    @property
+    def value(self) -> str:
+        """Return the value of SINGULARITY_BIND."""
+        return ",".join(map(str, self.needs.mounts))
+
+
+def find_binds(request: ImageRequest, *, static: bool = False) -> Binds:
+    """Return what an image needs of this host, or with ``static`` of every node."""
+    sif.read_objects(request.image)
+    platform = request.find_platform()
+    needs = request.find_needs(platform, static=static)
+    if static:
+        return Binds(needs, platform, (), needs.problems)
+    problems = (*needs.problems, *missing_of_user(os.environ))
+    return Binds(needs, platform, namespace_options(), problems)
+
+
+@dataclass(frozen=True)
+class JobRequest(ImageRequest):
+    """Say what a batch script runs on each rank, and what it asks Slurm for."""
+
+    command: Sequence[str] = ()
+    nodes: int = 1
+    tasks_per_node: int | None = None
+    """By default one for each GPU of the platform, two without GPUs."""
+    time: str = ""
+    partition: str = ""
+    account: str = ""
+
+    def options(self, platform: Platform) -> list[str]:
+        """Return the options of sbatch: all of each node, if it has GPUs."""
+        name = re.sub(r"[^\w.-]", "_", self.image.stem)
+        wishes = Asked(self.partition, self.account, self.time)
+        options = [f"--job-name={name}", *wishes.options(), f"--nodes={self.nodes}"]
+        options += [f"--ntasks-per-node={self.tasks_per_node or job.tasks(platform)}"]
+        if platform.gpus:
+            options += [f"--gpus-per-node={len(platform.gpus)}", "--exclusive", "--mem=0"]
+        return options
+
+
+class JobScript(NamedTuple):
+    """Hold the text of a batch script, and the warnings about its image."""
+
+    text: str
+    problems: Sequence[Problem]
+
+
+def job_script(request: JobRequest) -> JobScript:
+    """Return a batch script, which needs no lumicontainer on the nodes."""
+    binds = find_binds(request, static=True)
+    platform, image = binds.platform, request.image.absolute()
+    start = [platform.engine, "exec", str(image), *request.command]
+    if not platform.engine:
+        start = find_engine().execute(image, request.command, binds=())
+    text = fill(
+        "srun.sh.j2",
+        options=request.options(platform),
+        binds=binds.value,
+        exports=binds.needs.exports,
+        command=start,
+    )
+    return JobScript(text, binds.problems)
+
+
+@dataclass(frozen=True)
+class KernelRequest(ImageRequest):
+    """Say which kernel of Jupyter, or which EDF, starts an image."""
+
+    name: str = ""
+    """By default the name of the recipe."""
+    prefix: Path | None = None
+    """The folder; by default where Jupyter, or the container engine, looks for files of yours."""
+    edf: bool = False
+    """Whether the EDF of CSCS's container engine is written in place of a kernel."""
+
+
+def write_kernel(request: KernelRequest, on_problem: OnProblem = lambda _: None) -> Path:
+    """Write the specification of a kernel, or an EDF; return its path."""
+    image = request.image
+    sif.read_objects(image)
+    name = str(request.name or records.resolved(image)["recipe"])
+    if not _NAME.fullmatch(name):
+        hint = "name another with --name: use letters, digits, '.', '_' and '-'"
+        raise InputError(Problem(f"invalid name of a kernel '{name}'", hint=hint))
+    needs = request.find_needs(request.find_platform(), static=request.edf)
+    if request.edf:
+        file = edf(image, needs, edf_folder(request.prefix, os.environ) / f"{name}.toml")
+    else:
+        file = kernel(image, needs, name, kernels_folder(request.prefix, os.environ))
+    for problem in needs.problems:
+        on_problem(problem)
+    if problems := [*not_own([file], "name another with --name")]:
+        raise InputError(*problems)
+    if request.edf:
+        write_squashfs(image)
+    list(write_files([file]))
+    return file.path
+
+
+@dataclass(frozen=True)
+class ModuleRequest:
+    """Say which images get module files, the default last, and where."""
+
+    images: Sequence[Path]
+    prefix: Path
+    tcl: bool = False
+    """Whether they are Tcl for Environment Modules in place of Lua for Lmod."""
+    variables: Mapping[str, str] | None = None
+    """Variables of their containers."""
+    platform: str | None = None
+    recipes: Path | None = None
+
+
+class WrittenModules(NamedTuple):
+    """Hold the new files of modules, and the names by which all are loaded."""
+
+    paths: Sequence[Path]
+    names: Sequence[str]
+
+
+def write_module_files(
+    request: ModuleRequest, on_problem: OnProblem = lambda _: None
+) -> WrittenModules:
+    """Write the module files of images, and the programs that they put in PATH."""
+    for image in request.images:
+        sif.read_objects(image)
+    platform = recipes.find_platform(open_catalog(request.recipes), request.platform)
+    needs = {image: static_needs(image, platform) for image in request.images}
+    for problem in (problem for each in needs.values() for problem in each.problems):
+        on_problem(problem)
+    modules = [module_of(each, needs[each], request.variables or {}) for each in request.images]
+    paths = [*write_modules(modules, request.prefix.absolute(), tcl=request.tcl)]
+    return WrittenModules(paths, [*dict.fromkeys(each.full_name for each in modules)])
+
+
+def reframe_test(request: ImageRequest, on_problem: OnProblem = lambda _: None) -> str:
+    """Return a ReFrame test class that runs the checks of an image."""
+    image = request.image
+    sif.read_objects(image)
+    subject = read_subject(image)
+    platform = request.find_platform()
+    for problem in of_another(image, subject.resolved, platform):
+        on_problem(problem)
+    engine = find_engine()
+    words = engine.execute(image.absolute(), (), binds=())
+    binds = job.binds_command(image, platform, request.recipes)
+    recipe = str(subject.resolved["recipe"])
+    return fill(
+        "reframe.py.j2",
+        image=words[-1],
+        name="LumiVerify_" + re.sub(r"\W", "_", recipe),
+        summary=f"the checks of {recipe}",
+        engine=type(engine).__name__,
+        options=words[words.index("exec") + 1 : -1],
+        binds=binds if takes_of_host(subject.resolved, platform) else [],
+        levels=list(LEVELS),
+        checks={
+            check["name"]: {
+                "level": check["level"],
+                "seconds": check["timeout_seconds"],
+                "mpi": job.is_of_mpi(check),
+            }
+            for check in subject.checks
+        },
+        tasks=job.tasks(platform),
+        cpus=job.cpus(platform),
+    )
