@@ -12,7 +12,7 @@ from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import OK, InputError, Problem
 from lumicontainer.extending import extension, into
 from lumicontainer.extending.extension import Order
-from lumicontainer.extending.reading.wanted import read_wanted
+from lumicontainer.extending.reading.additions import read_additions
 from lumicontainer.image import sif
 from lumicontainer.system import units
 from lumicontainer.system.files.partial import require_folder_of
@@ -49,9 +49,9 @@ def run(arguments: argparse.Namespace) -> int:
     if {"pip", "conda", "uv"} & {*arguments.packages[:1]} and "install" in arguments.packages:
         hint = f"write the packages alone: lumicontainer extend {image} PACKAGE -o {output.name}"
         raise InputError(Problem("expected packages, got a command", hint=hint))
-    wanted = read_wanted(arguments.packages, arguments.requirement, arguments.editable)
+    additions = read_additions(arguments.packages, arguments.requirement, arguments.editable)
     command = masked(f"lumicontainer {shlex.join(sys.argv[1:])}")
-    order = Order(image, wanted, frozenset(map(normal, arguments.allow_change)), command)
+    order = Order(image, additions, frozenset(map(normal, arguments.allow_change)), command)
     if arguments.into:
         pipeline.check_output(output)
         into.check_image(order)

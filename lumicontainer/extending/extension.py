@@ -13,10 +13,11 @@ from lumicontainer.errors import InputError, LockError, Problem
 from lumicontainer.extending.container import FOLDER, GIVEN, open_container, working_folder
 from lumicontainer.extending.facts import Facts, image_id, read_facts
 from lumicontainer.extending.install.installation import Installation
-from lumicontainer.extending.lock import hashes, locked
+from lumicontainer.extending.lock import locked
+from lumicontainer.extending.lock.hashes import require_hashes
 from lumicontainer.extending.modules import require_modules
+from lumicontainer.extending.reading.additions import Additions
 from lumicontainer.extending.reading.indexes import with_indexes
-from lumicontainer.extending.reading.wanted import Wanted
 from lumicontainer.extending.record import NAME, Record, extension_key, read_record
 from lumicontainer.extending.resolving import conflicts
 from lumicontainer.extending.resolving.left_out import find_left_out
@@ -42,21 +43,22 @@ class Order(NamedTuple):
     """Hold what a user orders: an image with more packages."""
 
     image: Path
-    wanted: Wanted
+    additions: Additions
     changeable: frozenset[str]
     """The packages of the image that may be replaced."""
     command: str
 
     def key(self) -> str:
         """Return the key of the extension."""
-        files = {str(each): _setup(each) for each in self.wanted.code}
-        inputs = {"lines": self.wanted.lines, "changeable": sorted(self.changeable), "code": files}
-        given = {name: sorted(each) for name, each in self.wanted.hashes.items()}
+        added = self.additions
+        files = {str(each): _setup(each) for each in added.code}
+        inputs = {"lines": added.lines, "changeable": sorted(self.changeable), "code": files}
+        hashes = {name: sorted(each) for name, each in added.hashes.items()}
         facts = read_facts(self.image)
         of_image = {"image": image_id(self.image), "protected": facts.protected()}
-        places = [[*each, digest_of(each)] for each in self.wanted.references]
-        origins = {"places": places, "indexes": self.wanted.indexes}
-        return extension_key({**inputs, **origins, "hashes": given, **of_image})
+        places = [[*each, digest_of(each)] for each in added.references]
+        origins = {"places": places, "indexes": added.indexes}
+        return extension_key({**inputs, **origins, "hashes": hashes, **of_image})
 
 
 def _setup(folder: Path) -> Mapping[str, str]:
@@ -211,7 +213,7 @@ def build_extension(order: Order, output: Path, progress: Progress) -> Iterator[
         # Later files may change: the user's, or those of code whose backend runs.
         seen, key = look_at_image(order.image), order.key()
         prepared = _prepared(order, folder, site, progress)
-        container = open_container(order.image, folder, site, order.wanted.code)
+        container = open_container(order.image, folder, site, order.additions.code)
         with progress.step("resolve") as task:
             before = read_image_state(order.image, seen)
             facts = before.facts
@@ -238,7 +240,7 @@ def build_extension(order: Order, output: Path, progress: Progress) -> Iterator[
             image=order.image.name,
             identity=before.identity,
             packages=packages,
-            code=tuple(map(str, order.wanted.code)),
+            code=tuple(map(str, order.additions.code)),
             command=order.command,
             protected=facts.protected(),
             lock=hashlib.sha256(lock.encode()).hexdigest(),
@@ -252,24 +254,26 @@ def build_extension(order: Order, output: Path, progress: Progress) -> Iterator[
 def _site_of(order: Order, progress: Progress) -> Site:
     """Return this host's settings with the indexes that files of requirements add."""
     site = read_site("", read_mirrors(()))
-    for name, value in order.wanted.indexes:
+    for note in order.additions.notes:
+        progress.say(f"note: {note}")
+    for name, value in order.additions.indexes:
         progress.say(f"note: a file of requirements sets {name} to {value}")
-    return with_pip(site, with_indexes(site.pip, order.wanted.indexes))
+    return with_pip(site, with_indexes(site.pip, order.additions.indexes))
 
 
 def _prepared(order: Order, folder: Path, site: Site, progress: Progress) -> Prepared:
-    if not order.wanted.references:
+    if not order.additions.references:
         return Prepared()
-    with progress.step(units.count(len(order.wanted.references), "source")):
+    with progress.step(units.count(len(order.additions.references), "source")):
         given = folder / GIVEN
         given.mkdir()
-        return prepare_sources(order.wanted.references, given, site, progress.say)
+        return prepare_sources(order.additions.references, given, site, progress.say)
 
 
 def _resolved(resolution: Resolution, order: Order, prepared: Prepared, progress: Progress) -> str:
-    question = Question((*order.wanted.lines, *prepared.lines), order.changeable)
+    question = Question((*order.additions.lines, *prepared.lines), order.changeable)
     try:
-        lock = hashes.require(resolution.lock(question), order.wanted.hashes)
+        lock = require_hashes(resolution.lock(question), order.additions.hashes)
     except Refusal as error:
         raise conflicts.explain(resolution, question, error) from error
     for warning in find_left_out(resolution, question, resolution.versions(lock)):
@@ -306,12 +310,12 @@ def _say_source(image: Path, facts: Facts, progress: Progress) -> None:
 
 def _check(order: Order, facts: Facts) -> None:
     """Raise ``InputError`` if the image cannot meet what is ordered."""
-    if order.wanted.python not in ("", facts.python):
-        what = f"the environment needs Python {order.wanted.python}"
+    if order.additions.python not in ("", facts.python):
+        what = f"the environment needs Python {order.additions.python}"
         hint = f"build an image with it, or write python={facts.python}"
         raise InputError(Problem(what, why=f"the image has {facts.python}", hint=hint))
     if unknown := sorted(order.changeable - set(facts.packages)):
         what = f"the image has no package '{unknown[0]}' that could change"
         raise InputError(Problem(what, str(order.image), hint="lumicontainer inspect --packages"))
-    if replaced := list(find_replaced(order.wanted.lines, facts.packages)):
+    if replaced := list(find_replaced(order.additions.lines, facts.packages)):
         raise InputError(*replaced)

@@ -44,7 +44,7 @@ def check_image(order: Order) -> None:
     if sif.has_overlay(image):
         hint = "name the image without it"
         problems.append(Problem("the image has an overlay of yours", str(image), hint=hint))
-    if order.wanted.code:
+    if order.additions.code:
         why = "it is bound when the image starts"
         hint = "name the folder alone, which copies it: ./DIR; or use -o FILE"
         problems.append(Problem("your own code cannot be in the image", "--editable", why, hint))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.extending.extension import Order
-from lumicontainer.extending.reading.wanted import read_wanted
+from lumicontainer.extending.reading.additions import read_additions
 from lumicontainer.extending.record import read_record
 
 from ..integration.conftest import recipes, small
@@ -146,7 +146,7 @@ def test_code_of_the_user_is_changed_by_its_own_backend_alone(
     (code / "pyproject.toml").write_text(project)
     before = {path.name: path.read_text() for path in code.iterdir()}
     hostile.write_source(host.packages, f"{host.attack}\n{hostile.CHANGE}")
-    key = Order(host.image, read_wanted(["evil"], [], [code]), frozenset(), "").key()
+    key = Order(host.image, read_additions(["evil"], [], [code]), frozenset(), "").key()
     done = host.extend("evil", "--editable", str(code))
     assert done.returncode == 0, done.stderr
     assert read_record(host.folder / "mine.sqsh").key == key

@@ -8,7 +8,7 @@ import pytest
 
 from lumicontainer.core.yaml.urls import find_url_fault, without_secrets
 from lumicontainer.errors import INPUT_WRONG, InputError
-from lumicontainer.extending.reading.wanted import read_wanted
+from lumicontainer.extending.reading.additions import read_additions
 from lumicontainer.host.mirrors import read_mirrors
 
 from ..cli.conftest import Run, lumicontainer
@@ -73,7 +73,7 @@ def _file(path: Path, text: str) -> str:
 
 def _extend(packages: list[str], files: list[Path], folders: list[Path] | None = None) -> str:
     with pytest.raises(InputError) as caught:
-        read_wanted(packages, files, folders or [])
+        read_additions(packages, files, folders or [])
     return str(caught.value)
 
 
@@ -102,7 +102,7 @@ def test_extend_takes_what_a_hash_pins(tmp_path: Path) -> None:
     file = tmp_path / "requirements.txt"
     file.write_text(f"x @ {PLAIN} --hash=sha256:{HASH}\n")
     lines = (f"x@ {PLAIN}", f"y@ {PLAIN}#sha256={HASH}", "z@ https://host.invalid/z.whl?a=b")
-    found = read_wanted([*lines[1:]], [file], []).lines
+    found = read_additions([*lines[1:]], [file], []).lines
     assert sorted(each.replace(" @ ", "@ ") for each in found) == sorted(lines)
 
 

@@ -12,16 +12,16 @@ from lumicontainer.extending.extension import Order, hint_of_index
 from lumicontainer.extending.facts import Facts, Installed
 from lumicontainer.extending.lock import hashes
 from lumicontainer.extending.lock.locked import rows
-from lumicontainer.extending.reading import conda
-from lumicontainer.extending.reading.wanted import Wanted, read_wanted
+from lumicontainer.extending.reading.additions import Additions, read_additions
+from lumicontainer.extending.reading.conda import read_dependencies
 from lumicontainer.extending.resolving import conflicts
 
 ZEROS, ONES, TWOS = ("0" * 64, "1" * 64, "2" * 64)
 
 
-def wanted(folder: Path, name: str, text: str) -> Wanted:
+def wanted(folder: Path, name: str, text: str) -> Additions:
     (folder / name).write_text(text)
-    return read_wanted([], [folder / name], [])
+    return read_additions([], [folder / name], [])
 
 
 CONDA = """\
@@ -94,7 +94,7 @@ def test_the_key_covers_protected_files(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("LUMICONTAINER_CACHE", str(tmp_path))
     image = tmp_path / "mine.sif"
     image.write_text("an image")
-    order = Order(image, read_wanted(["rich"], [], []), frozenset(), "")
+    order = Order(image, read_additions(["rich"], [], []), frozenset(), "")
 
     def key(files: str) -> str:
         row = {"version": "2.0", "requires": [], "modules": ["torch"], "protected": files}
@@ -113,7 +113,7 @@ def test_code_in_an_old_encoding_has_a_key(tmp_path: Path, monkeypatch: pytest.M
 
     def key(text: bytes) -> str:
         code.write_bytes(text)
-        return Order(image, Wanted((), code=(tmp_path,)), frozenset(), "").key()
+        return Order(image, Additions((), code=(tmp_path,)), frozenset(), "").key()
 
     assert key(b"# caf\xe9") != key(b"# caf\xe8")
     with pytest.raises(InputError, match=r"more than 16\.0 MiB"):
@@ -141,7 +141,7 @@ wheels = [
 )
 def test_only_files_with_a_given_hash_stay_in_the_lock(given: str, urls: set[str]) -> None:
     allowed = frozenset(digit * 64 for digit in given)
-    (row,) = rows(hashes.require(FILES, {"a-b": allowed}))
+    (row,) = rows(hashes.require_hashes(FILES, {"a-b": allowed}))
     kept = [row.get("sdist"), *row.get("wheels", ())]
     assert {each["url"] for each in kept if each} == urls
     assert set(hashes.of_package(row)) >= allowed
@@ -149,7 +149,7 @@ def test_only_files_with_a_given_hash_stay_in_the_lock(given: str, urls: set[str
 
 def test_a_package_without_a_file_of_the_given_hash_is_refused() -> None:
     with pytest.raises(InputError) as refused:
-        hashes.require(FILES, {"a-b": frozenset(["9" * 64])})
+        hashes.require_hashes(FILES, {"a-b": frozenset(["9" * 64])})
     assert "no file of a-b 1 has the given hash" in str(refused.value)
     assert f"sha256:{ZEROS}, " in str(refused.value)
 
@@ -158,7 +158,7 @@ def test_every_wrong_line_is_reported_with_its_place(tmp_path: Path) -> None:
     file = tmp_path / "requirements.txt"
     file.write_text("--pre\nrich\nnot a package\n")
     with pytest.raises(InputError) as refused:
-        read_wanted(["a.txt"], [file, tmp_path / "none.txt"], [])
+        read_additions(["a.txt"], [file, tmp_path / "none.txt"], [])
     whats = [(each.what, each.where) for each in refused.value.problems]
     assert whats == [
         ("'a.txt' is a file", ""),
@@ -188,7 +188,7 @@ def test_a_file_is_read_once_however_often_others_name_it(tmp_path: Path) -> Non
     for number in range(40):
         (tmp_path / f"{number}.txt").write_text(f"-r {number + 1}.txt\n" * 2)
     (tmp_path / "40.txt").write_text("rich\n")
-    assert read_wanted([], [tmp_path / "0.txt"], []).lines == ("rich",)
+    assert read_additions([], [tmp_path / "0.txt"], []).lines == ("rich",)
 
 
 def test_files_that_name_each_other_in_a_long_row_are_refused(tmp_path: Path) -> None:
@@ -239,13 +239,13 @@ def test_the_default_groups_of_a_lock_may_be_no_list(tmp_path: Path) -> None:
 
 def test_a_folder_of_own_code_that_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"folder not found\n  where: {tmp_path}/none\n"):
-        read_wanted([], [], [tmp_path / "none"])
+        read_additions([], [], [tmp_path / "none"])
 
 
 def test_what_the_build_of_own_code_needs_is_a_list(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[build-system]\nrequires = 'hatchling'\n")
     with pytest.raises(InputError, match=r"expected a list 'build-system\.requires', got 'hatch"):
-        read_wanted([], [], [tmp_path])
+        read_additions([], [], [tmp_path])
 
 
 LOCKED = """\
@@ -288,9 +288,9 @@ dependencies:
 def test_each_line_of_an_environment_is_checked_as_one_of_requirements(tmp_path: Path) -> None:
     assert problems_of(tmp_path, "environment.yml", SHIFTED) == [
         ("invalid requirement 'numpy=1.2|1.3'", "environment.yml:2:5"),
-        ("an entry of 'pip' is not a requirement", "environment.yml:9:9"),
+        ("an entry of 'pip' is not a requirement in one line", "environment.yml:9:9"),
         ("invalid URL 'https://evil.example/simple'", "environment.yml:4:9"),
-        ("folder not found", "environment.yml:5:9"),
+        ("cannot read the hash 'sha256:aa'", "environment.yml:5:9"),
         (r"invalid requirement 'a @ https://x.example/a.whl\n-e./x'", "environment.yml:6:9"),
         ("cannot read the file of requirements", "none.txt"),
     ]
@@ -309,9 +309,9 @@ def test_environments_agree_on_one_python(tmp_path: Path) -> None:
     files = [tmp_path / f"{name}.yml" for name in "abc"]
     for file, version in zip(files, ("3.11", "3.11.4", "3.12"), strict=True):
         file.write_text(f"dependencies: [rich, python={version}]\n")
-    assert read_wanted([], files[:2], []) == Wanted(("rich",), python="3.11")
+    assert read_additions([], files[:2], []) == Additions(("rich",), python="3.11")
     with pytest.raises(InputError, match=r"the files name Python 3\.11 and 3\.12") as refused:
-        read_wanted([], files, [])
+        read_additions([], files, [])
     assert [each.where for each in refused.value.problems] == [f"{files[2]}:1:22"]
 
 
@@ -320,7 +320,9 @@ def test_files_of_windows_are_read_as_pip_reads_them(tmp_path: Path, encoding: s
     file = tmp_path / "requirements.txt"
     text = f"rich # \u00fc\r\neinops==0.8.0 \\\r\n    --hash=sha256:{ZEROS}\r\n"
     file.write_bytes(text.encode(encoding))
-    assert read_wanted([], [file], []) == Wanted(("rich", "einops==0.8.0"), {"einops": {ZEROS}})
+    assert read_additions([], [file], []) == Additions(
+        ("rich", "einops==0.8.0"), {"einops": {ZEROS}}
+    )
 
 
 def test_a_file_that_is_too_large_is_not_read_in_part(tmp_path: Path) -> None:
@@ -330,11 +332,12 @@ def test_a_file_that_is_too_large_is_not_read_in_part(tmp_path: Path) -> None:
 
 def test_packages_of_conda_that_pypi_does_not_have_are_refused_with_the_reason() -> None:
     problems = Problems()
-    text = "dependencies: [cudatoolkit=11, ffmpeg, some-tool]\n"
-    assert conda.requirements(text, "e.yml", problems) == []
+    text = "dependencies: [openmpi, cupy, graphviz, some-tool]\n"
+    assert read_dependencies(text, "e.yml", problems).lines == []
     assert [each.why for each in problems.found] == [
-        "the image has its own GPU software",
-        "it is a program; PyPI's ffmpeg is another package",
+        "the image has its own MPI",
+        "PyPI has one package for each GPU software, such as cupy-rocm-7-0",
+        "it is the Debian package graphviz",
         "its name in PyPI is not known, where another package may have this name",
     ]
 
@@ -384,5 +387,5 @@ def test_no_command_replaces_the_indexes_of_pip_s_configuration(index: str) -> N
 
 def test_own_code_may_name_its_extras(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'mine'\nversion = '1'\n")
-    found = read_wanted([], [], [Path(f"{tmp_path}[dev,docs]")])
-    assert found == Wanted((f"-e {tmp_path}[dev,docs]",), code=(tmp_path,))
+    found = read_additions([], [], [Path(f"{tmp_path}[dev,docs]")])
+    assert found == Additions((f"-e {tmp_path}[dev,docs]",), code=(tmp_path,))

@@ -7,9 +7,9 @@ import pytest
 
 from lumicontainer.errors import DownloadError, HostError, InputError
 from lumicontainer.extending.lock.locked import rows
+from lumicontainer.extending.reading.additions import Additions, read_additions
 from lumicontainer.extending.reading.indexes import IndexOption, with_indexes
 from lumicontainer.extending.reading.references import Reference
-from lumicontainer.extending.reading.wanted import Wanted, read_wanted
 from lumicontainer.extending.sources.archive import MOST, pack_folder
 from lumicontainer.extending.sources.prepare import (
     Prepared,
@@ -34,7 +34,7 @@ GIT = "https://a.example/b"
 
 def reference(word: str) -> Reference:
     """Return what one word refers to."""
-    found = read_wanted([word], [], [])
+    found = read_additions([word], [], [])
     assert found.lines == ()
     (only,) = found.references
     return only
@@ -84,7 +84,7 @@ def test_a_repository_is_named_as_for_pip(word: str, expected: Reference) -> Non
 )
 def test_a_place_that_is_not_read_is_refused_with_a_way_that_works(word: str, says: str) -> None:
     with pytest.raises(InputError) as refused:
-        read_wanted([word], [], [])
+        read_additions([word], [], [])
     (problem,) = refused.value.problems
     assert says in f"{problem.what} {problem.why} {problem.hint}"
 
@@ -124,9 +124,9 @@ def test_what_is_no_package_is_no_reference(folder: Path) -> None:
     (folder / "odd-name.whl").touch()
     for word, says in (("./empty", "has no pyproject.toml"), ("odd-name.whl", "does not say")):
         with pytest.raises(InputError, match=says):
-            read_wanted([word], [], [])
+            read_additions([word], [], [])
     with pytest.raises(InputError, match="is a wheel of wheel, not of other"):
-        read_wanted([f"other @ file://{folder}/wheel-1.0-py3-none-any.whl"], [], [])
+        read_additions([f"other @ file://{folder}/wheel-1.0-py3-none-any.whl"], [], [])
 
 
 REQUIREMENTS = f"""\
@@ -143,7 +143,7 @@ rich
 def test_a_file_of_requirements_names_indexes_places_and_code(folder: Path) -> None:
     (folder / "wheels").mkdir()
     (folder / "r.txt").write_text(REQUIREMENTS)
-    assert read_wanted([], [Path("r.txt")], []) == Wanted(
+    assert read_additions([], [Path("r.txt")], []) == Additions(
         (f"-e {folder}/code[more]", "rich"),
         code=(folder / "code",),
         references=(
@@ -172,7 +172,7 @@ def test_an_index_that_the_record_must_not_keep_is_refused(
 ) -> None:
     (folder / "r.txt").write_text(f"{line}\n")
     with pytest.raises(InputError, match=says) as refused:
-        read_wanted([], [folder / "r.txt"], [])
+        read_additions([], [folder / "r.txt"], [])
     assert "hunter2" not in str(refused.value)
 
 
@@ -205,7 +205,7 @@ archive = {{ url = "https://a.example/far.tar.gz", hashes = {{ sha256 = "{HASH}"
 
 def test_a_lock_with_places_is_read_as_they_are(folder: Path) -> None:
     (folder / "pylock.toml").write_text(LOCK)
-    found = read_wanted([], [folder / "pylock.toml"], [])
+    found = read_additions([], [folder / "pylock.toml"], [])
     assert [each.replace(" @ ", "@ ") for each in found.lines] == [
         "far@ https://a.example/far.tar.gz"
     ]
@@ -221,7 +221,7 @@ def test_a_part_of_an_archive_in_a_lock_is_refused(folder: Path, kind: str) -> N
     row = f'name = "mine"\n{kind} = {{ path = "wheel", subdirectory = "python" }}\n'
     (folder / "pylock.toml").write_text(f'lock-version = "1.0"\n[[packages]]\n{row}')
     with pytest.raises(InputError, match=f"'{kind}' names a subdirectory"):
-        read_wanted([], [folder / "pylock.toml"], [])
+        read_additions([], [folder / "pylock.toml"], [])
 
 
 def prepare(word: str, folder: Path, mirrors: dict[str, str] | None = None) -> tuple[Prepared, str]:
@@ -358,7 +358,7 @@ def test_a_wheel_is_copied_and_locked_by_its_hash(folder: Path) -> None:
     assert locked(found)["archive"] == {"path": str(path), "hashes": {"sha256": digest}}
     assert found.found[0].file.read_bytes() == path.read_bytes()
     (folder / "r.txt").write_text(f"{path} --hash=sha256:{HASH}\n")
-    (wrong,) = read_wanted([], [folder / "r.txt"], []).references
+    (wrong,) = read_additions([], [folder / "r.txt"], []).references
     with pytest.raises(InputError, match="does not have the given hash"):
         prepare_sources([wrong], folder, Site("", "", None, {}, ()), print)
 
@@ -396,13 +396,13 @@ def test_a_large_file_of_a_folder_is_refused_before_it_is_copied(tmp_path: Path)
 
 def test_a_package_may_have_more_extras_than_a_name_of_a_file_has_characters() -> None:
     word = f"mine[{','.join(f'extra{number}' for number in range(60))}]"
-    assert len(read_wanted([word], [], []).lines) == 1
+    assert len(read_additions([word], [], []).lines) == 1
 
 
 @pytest.mark.parametrize("name", ["a" * 300, f"{'a' * 300}[x]", f"b/{'a' * 300}"])
 def test_a_path_may_be_too_long_for_a_file(name: str) -> None:
     with pytest.raises(InputError, match="not found"):
-        read_wanted([f"./{name}"], [], [])
+        read_additions([f"./{name}"], [], [])
 
 
 def test_folders_in_each_other_without_end_are_refused(tmp_path: Path) -> None:
@@ -423,5 +423,5 @@ def test_links_of_a_file_count_from_its_folder_as_for_pip(
     file = tmp_path / "lists/requirements.txt"
     (tmp_path / "lists/wheels").mkdir(parents=True)
     file.write_text("-f wheels\nmine\n")
-    (found,) = read_wanted([], [file], []).indexes
+    (found,) = read_additions([], [file], []).indexes
     assert found.value == f"{tmp_path}/lists/wheels"

@@ -105,11 +105,17 @@ class RequirementLine(NamedTuple):
         return self.text
 
 
-def requirement_lines(content: bytes) -> Iterator[RequirementLine]:
+def decode_requirements(content: bytes, errors: str = "replace") -> str:
+    """Return the text of a file of requirements; ``errors`` is that of ``bytes.decode``."""
+    codec = next((codec for mark, codec in _CODECS.items() if content.startswith(mark)), "utf-8")
+    return content.decode(codec, errors)
+
+
+def requirement_lines(content: bytes | str) -> Iterator[RequirementLine]:
     """Yield the lines of a file as pip reads them: joined behind a backslash, without comments."""
     joined, start = "", 1
-    codec = next((codec for mark, codec in _CODECS.items() if content.startswith(mark)), "utf-8")
-    for number, raw in enumerate(content.decode(codec, "replace").split("\n"), 1):
+    text = content if isinstance(content, str) else decode_requirements(content)
+    for number, raw in enumerate(text.split("\n"), 1):
         whole = raw.rstrip("\r")
         # A comment begins the line, or stands behind a blank.
         bare = re.sub(r"(^|\s)#.*", "", whole)

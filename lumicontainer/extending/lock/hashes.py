@@ -4,26 +4,14 @@ import re
 from collections.abc import Iterator, Mapping
 
 from lumicontainer.core.model.wheel_names import normal
-from lumicontainer.errors import InputError, Place, Problem, Problems
+from lumicontainer.errors import InputError, Problem
 from lumicontainer.extending.lock.locked import BLOCK, rows
 
-_OPTION = re.compile(r"\s--hash[= ](\S+)")
-_SHA256 = re.compile(r"sha256:([0-9a-f]{64})")
 _FILE = re.compile(r'(?:[a-z]+ = )?\{ url = [^{}]*hashes = \{ sha256 = "([0-9a-f]+)" \} \},?\n?')
 _NO_WHEELS = re.compile(r"wheels = \[\s*\]\n?")
 
 
-def of_line(line: str, place: Place | str, problems: Problems) -> Iterator[str]:
-    """Yield the hashes that a line of a requirements.txt gives."""
-    for word in _OPTION.findall(line):
-        if known := _SHA256.fullmatch(word):
-            yield known[1]
-        else:
-            hint = "write --hash=sha256: with 64 hexadecimal digits, as pip hash prints it"
-            problems.add(f"cannot read the hash '{word}'", place, hint=hint)
-
-
-def require(lock: str, hashes: Mapping[str, frozenset[str]]) -> str:
+def require_hashes(lock: str, hashes: Mapping[str, frozenset[str]]) -> str:
     """Return a lock with only the files that users allow; raise ``InputError`` if none is left."""
     head, *blocks = lock.split(BLOCK)
     kept = [_kept(f"{BLOCK}{block}", hashes) for block in blocks]

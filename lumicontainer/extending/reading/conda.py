@@ -1,66 +1,80 @@
-"""Read an environment.yml of conda: the packages whose names in PyPI are known to be the same."""
+"""Decide which packages of an environment.yml are added: those whose names in PyPI are known."""
 
 import re
-from collections.abc import Iterator
+from typing import NamedTuple
 
-from lumicontainer.core.yaml.nodes import Mapping, Node, Scalar, Sequence
+from lumicontainer.core.yaml.nodes import Node, Scalar
 from lumicontainer.core.yaml.parse import parse_yaml
 from lumicontainer.errors import Place, Problems
 from lumicontainer.extending.reading.lines import PackageLine
-from lumicontainer.packages.conda import is_below_python, pypi_name, read_package, reason_against
+from lumicontainer.importing.replacements import replacement_for
+from lumicontainer.packages.conda import (
+    debian_name,
+    is_below_python,
+    pypi_name,
+    read_package,
+    reason_against,
+)
+from lumicontainer.packages.environment import dependencies
 
-PYTHON = "python =="
-_EVERYWHERE = ("pip", "setuptools", "wheel")
+_PYTHON = "python"
 _UNKNOWN = "its name in PyPI is not known, where another package may have this name"
 
 
-def requirements(text: str, file: str, problems: Problems) -> list[PackageLine]:
-    """Return the requirements of an environment; that of Python itself begins with ``PYTHON``."""
+class Environment(NamedTuple):
+    """Hold the lines of an environment, the Python that it names, and what is left out."""
+
+    lines: list[PackageLine]
+    pythons: list[PackageLine]
+    """The versions that it names, such as 3.11."""
+    notes: list[str]
+    """The packages that are not added, with the reasons."""
+
+
+def read_dependencies(text: str, file: str, problems: Problems) -> Environment:
+    """Return the requirements of an environment; note the problems of those that it cannot have."""
     root = parse_yaml(text, file, problems)
-    entries = {key.text: node for key, node in root.entries} if isinstance(root, Mapping) else {}
-    listed = entries.get("dependencies")
-    if isinstance(listed, Sequence):
-        return [line for node in listed.items for line in _of(node, problems)]
-    if root is not None:
+    listed = dependencies(root)
+    found = Environment([], [], [])
+    if listed is None and root is not None:
         hint = "conda env export --from-history writes one"
         problems.add("the file has no list 'dependencies'", Place(file), hint=hint)
-    return []
-
-
-def _of(node: Node, problems: Problems) -> Iterator[PackageLine]:
-    if isinstance(node, Scalar):
-        yield from _of_conda(node, problems)
-        return
-    for key, below in node.entries if isinstance(node, Mapping) else ():
-        if key.text == "pip" and isinstance(below, Sequence):
-            yield from _of_pip(below, problems)
+    for each in listed or ():
+        if each.fault:
+            problems.add(each.fault, each.node.place, hint="write it in one line, in quotes")
+        elif each.is_pip:
+            found.lines.append(PackageLine(each.text, each.node.place))
         else:
-            problems.add(f"unknown kind of packages '{key.text}'", key.place, hint="write pip:")
+            _add_package(found, each.node, problems)
+    return found
 
 
-def _of_pip(below: Sequence, problems: Problems) -> Iterator[PackageLine]:
-    for each in below.items:
-        if isinstance(each, Scalar):
-            yield PackageLine(each.text.strip(), each.place)
-        else:
-            hint = "write it in one line, in quotes"
-            problems.add("an entry of 'pip' is not a requirement", each.place, hint=hint)
-
-
-def _of_conda(node: Scalar, problems: Problems) -> Iterator[PackageLine]:
+def _add_package(found: Environment, node: Node, problems: Problems) -> None:
+    assert isinstance(node, Scalar)
     package = read_package(node.text)
     if package is None:
         what = f"invalid requirement {node.text!r}"
         problems.add(what, node.place, hint="write NAME, NAME=VERSION or NAME>=VERSION")
-    elif package.name == "python":
-        found = re.match(r"==([0-9]+\.[0-9]+)", package.version)
-        yield from [PackageLine(f"{PYTHON}{found[1]}", node.place)] if found else []
-    elif package.name in _EVERYWHERE or is_below_python(package):
         return
-    elif (known := pypi_name(package)) and not reason_against(package):
-        yield PackageLine(f"{known}{package.version}", node.place)
+    row, name = replacement_for("conda", package.name), pypi_name(package)
+    if package.name == _PYTHON:
+        version = re.match(r"==([0-9]+\.[0-9]+)", package.version)
+        found.pythons.extend([PackageLine(version[1], node.place)] if version else [])
+    elif is_below_python(package) or row.get("layer") == _PYTHON:
+        return  # Each image has it.
+    elif why := row.get("drop"):
+        found.notes.append(f"{node.place}: {package.name} is left out: {why}")
+    elif name and not reason_against(package):
+        found.lines.append(PackageLine(f"{name}{package.version}", node.place))
     else:
-        why = reason_against(package) or _UNKNOWN
-        hint = "leave it out; name it below 'pip:' if PyPI has it by this name"
+        why, hint = _refusal(reason_against(package), debian_name(package))
         what = f"cannot take '{package.name}' of conda from PyPI"
         problems.add(what, node.place, why=why, hint=hint)
+
+
+def _refusal(reason: str, debian: str) -> tuple[str, str]:
+    """Return why a package is refused, and the way out."""
+    if debian:
+        return reason or f"it is the Debian package {debian}", "leave it out; a recipe can have it"
+    hint = "leave it out; name it below 'pip:' if PyPI has it by this name"
+    return reason or _UNKNOWN, hint

@@ -32,7 +32,7 @@ def read_index_option(option: str, value: str, file: Path) -> IndexOption | Faul
     As for pip, a folder of links counts from that of the file, if it is there; other folders count
     from the current one. A URL is kept in the record, so that it holds no password.
     """
-    name, value = _OPTIONS.get(option, ""), value.strip("'\"")
+    name = _OPTIONS.get(option, "")
     if not name:
         return None
     if name == "no-index":

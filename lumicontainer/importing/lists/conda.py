@@ -20,9 +20,9 @@ from lumicontainer.packages.conda import (
     read_package,
     reason_against,
 )
+from lumicontainer.packages.environment import KEY, Dependency, dependencies
 from lumicontainer.system.files.recipe_folder import display
 
-_LIST = "dependencies"
 _OF_PIP = re.compile(r"#\s*pip\s+(\S+)\s+@\s+(\S+)")
 """A package of pip in a list of conda-lock, which is a comment to conda."""
 
@@ -33,13 +33,15 @@ def read_environment(draft: Draft, name: str) -> None:
     root = parse_yaml(imported_text(draft, name), shown, problems)
     problems.raise_if_any()
     entries = root.entries if isinstance(root, nodes.Mapping) else ()
-    if not any(key.text == _LIST and isinstance(node, nodes.Sequence) for key, node in entries):
+    listed = dependencies(root)
+    if listed is None:
         hint = "name a file of conda or cotainr, with a list of dependencies"
         raise InputError(Problem("expected an environment of conda", name, hint=hint))
     for key, node in entries:
         line = FileLine(draft, name, node.place.line, f"{key.text}:")
-        if isinstance(node, nodes.Sequence) and key.text == _LIST:
-            _add_dependencies(line, node)
+        if key.text == KEY:
+            for each in listed:
+                _add_dependency(line, each)
         elif isinstance(node, nodes.Mapping) and key.text == "variables":
             for variable, given in node.entries:
                 _add_variable(_at(line, variable), given)
@@ -60,25 +62,13 @@ def _add_variable(line: FileLine, given: nodes.Node) -> None:
         line.refuse("expected a text")
 
 
-def _add_dependencies(line: FileLine, listed: nodes.Sequence) -> None:
-    for item in listed.items:
-        if isinstance(item, nodes.Scalar):
-            add_package(_at(line, item))
-        elif (found := _of_pip(item)) is not None:
-            for each in found:
-                add_line(_at(line, each))
-        else:
-            _at(line, item).refuse("expected a package, or 'pip' with a list")
-
-
-def _of_pip(item: nodes.Node) -> list[nodes.Scalar] | None:
-    """Return the lines for pip; None if the item is anything else."""
-    entries = item.entries if isinstance(item, nodes.Mapping) else ()
-    if [key.text for key, _ in entries] != ["pip"] or not isinstance(entries[0][1], nodes.Sequence):
-        return None
-    items = entries[0][1].items
-    found = [each for each in items if isinstance(each, nodes.Scalar)]
-    return found if len(found) == len(items) else None
+def _add_dependency(line: FileLine, each: Dependency) -> None:
+    if each.fault:
+        line._replace(number=each.node.place.line).refuse(each.fault)
+    elif each.is_pip:
+        add_line(_at(line, each.node))
+    else:
+        add_package(_at(line, each.node))
 
 
 def is_list(text: str) -> bool:

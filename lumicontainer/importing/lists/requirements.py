@@ -20,13 +20,11 @@ from lumicontainer.importing.draft import (
     hide_passwords,
 )
 from lumicontainer.importing.shell.options import knows_option
+from lumicontainer.packages.lines import EDITABLE, FILES, HASH, Option, read_line
 from lumicontainer.system.files.recipe_folder import read_bytes
 
-_OPTIONS = re.compile(r"\s--(?:hash|config-settings?|global-option)[= ].*", re.DOTALL)
-"""Options of one requirement: its hashes, and how it is built."""
 _FILE = re.compile(r"(?i)^(?!ruamel\.)[^\s@:=<>!~;]*\.(txt|in|toml|lock|whl|cfg|ya?ml)(\[[^]]*])?$")
 """A word that names a file, though some are names of packages by their letters."""
-_REQUIREMENT = ("-r", "--requirement")
 _PROJECT = (
     "it installs a project with what that requires; name what it requires, and bind your code"
 )
@@ -50,24 +48,31 @@ def file_lines(draft: Draft, name: str) -> list[FileLine]:
 
 def add_line(line: FileLine, seen: Sequence[str] = ()) -> None:
     """Add a line as pip reads it; ``seen`` are the files that led to it."""
-    if not line.text.startswith("-"):
-        add_requirement(line.part(_OPTIONS.sub("", line.text)), line.text)
+    read = read_line(line.text)
+    if read.requirement:
+        hashed = any(each.name == HASH for each in read.options)
+        add_requirement(line.part(read.requirement), read.requirement, hashed=hashed)
         return
-    found = re.fullmatch(r"(--[\w-]+|-\w)[=\s]*(.*)", line.text)
-    option, value = (found[1], found[2]) if found else (line.text, "")
-    if option in _REQUIREMENT:
+    for option in read.options:
+        _add_option_of_line(line, option, seen)
+
+
+def _add_option_of_line(line: FileLine, option: Option, seen: Sequence[str]) -> None:
+    name, value = option
+    line = line.part(f"{name} {value}".strip())
+    if name in FILES:
         named = inner_name(str(PurePosixPath(line.file).parent / value))
         read_named(line, named, partial(read_requirements, seen=seen), seen)
-    elif option in ("-e", "--editable"):
-        add_requirement(line.part(f"{option} {value}"), value)
-    elif knows_option("pip", option):
+    elif name in EDITABLE:
+        add_requirement(line, value)
+    elif knows_option("pip", name):
         rows = line.draft.lines
         before = len(rows)
-        add_option(line, option, value)
+        add_option(line, name, value)
         if len(rows) == before:
             line.note(NOT_NEEDED, "pip decides it in the step")
     else:
-        line.refuse(f"the option '{option}' of pip is not known")
+        line.refuse(f"the option '{name}' of pip is not known")
 
 
 def inner_name(path: str) -> str:
@@ -126,9 +131,9 @@ def add_option(line: FileLine, option: str, value: str) -> None:
         line.decided("pip_options", option)
 
 
-def add_requirement(line: FileLine, given: str) -> None:
+def add_requirement(line: FileLine, given: str, *, hashed: bool = False) -> None:
     """Add a requirement as pip reads it: a name with versions, a URL or a path."""
-    bare = _OPTIONS.sub("", given).strip()
+    bare = given.strip()
     if _FILE.search(bare):
         line.refuse("it is a file, not the name of a package")
         return
@@ -145,7 +150,7 @@ def add_requirement(line: FileLine, given: str) -> None:
         local = bare.startswith((".", "/")) or "/" in bare
         line.refuse(_PROJECT if local else fault(requirement, bare))
         return
-    _add_named(line, read, hashed=" --hash" in given)
+    _add_named(line, read, hashed=hashed)
 
 
 def _add_named(line: FileLine, read: Requirement, *, hashed: bool) -> None:

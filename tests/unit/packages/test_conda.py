@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.errors import Problems
-from lumicontainer.extending.reading import conda as extending
+from lumicontainer.extending.reading.conda import read_dependencies
 from lumicontainer.importing.draft import Draft, Goal
 from lumicontainer.importing.lists.conda import read_environment
 from lumicontainer.packages.conda import CondaPackage, pypi_name, read_package
@@ -71,7 +71,7 @@ def test_import_and_extend_take_the_same_packages_of_an_environment(tmp_path: Pa
     draft = Draft(tmp_path, Goal("cpu", "debian bookworm", "3.11"), "mine")
     read_environment(draft, "environment.yml")
     problems = Problems()
-    lines = extending.requirements(ENVIRONMENT, "environment.yml", problems)
-    assert [each.text for each in lines] == [*draft.python]
+    added = read_dependencies(ENVIRONMENT, "environment.yml", problems)
+    assert [each.text for each in added.lines] == [*draft.python]
     assert [*draft.python] == ["numpy==1.26.4.*", "ruamel.yaml==0.18.6"]
     assert [*problems.found, *draft.missing()] == []

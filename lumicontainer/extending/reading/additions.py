@@ -1,6 +1,5 @@
 """Read what users want to add: packages, requirements.txt, pyproject.toml, pylock.toml, conda."""
 
-import codecs
 import os
 import re
 import shlex
@@ -10,12 +9,12 @@ from typing import NamedTuple
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from lumicontainer.core.model.requirements import requirement_lines
+from lumicontainer.core.model.requirements import decode_requirements, requirement_lines
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.core.yaml.urls import HTTP, HTTPS, find_url_fault
 from lumicontainer.errors import Fault, Place, Problems
-from lumicontainer.extending.lock import hashes
-from lumicontainer.extending.reading import conda, toml_files
+from lumicontainer.extending.reading import toml_files
+from lumicontainer.extending.reading.conda import read_dependencies
 from lumicontainer.extending.reading.indexes import IndexOption, read_index_option
 from lumicontainer.extending.reading.lines import PackageLine
 from lumicontainer.extending.reading.references import (
@@ -24,11 +23,10 @@ from lumicontainer.extending.reading.references import (
     read_reference,
     split_extras,
 )
+from lumicontainer.packages.lines import EDITABLE, FILES, HASH, Option, read_line
 from lumicontainer.system.files.regular import open_regular
 from lumicontainer.system.terminal import masking
 
-_HASH = re.compile(r"\s--hash[= ]")
-_OPTION = re.compile(r"(--[\w-]+|-\w)[=\s]*([^\0]*)")
 _MOST = 1 << 20
 """The largest file of requirements, in bytes."""
 _DEEPEST = 50
@@ -36,15 +34,13 @@ _DEEPEST = 50
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _PIN = re.compile(r"#(?:.*&)?sha256=[0-9a-f]{64}(?:&|$)")
 """A hash in a URL, which uv writes into its lock and compares."""
-_EDITABLE = ("-e", "--editable")
 _EXPORTS = {
     "uv.lock": "run uv export --no-emit-project --format pylock.toml -o pylock.toml",
     "poetry.lock": "run poetry export -o requirements.txt",
 }
-_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-class Wanted(NamedTuple):
+class Additions(NamedTuple):
     """Hold what to add, as lines of requirements for uv."""
 
     lines: tuple[str, ...]
@@ -58,9 +54,13 @@ class Wanted(NamedTuple):
     """The packages of git, and those of files and folders of this host."""
     indexes: tuple[IndexOption, ...] = ()
     """The options of indexes in files of requirements."""
+    notes: tuple[str, ...] = ()
+    """The packages of files that are left out, with the reasons."""
 
 
-def read_wanted(packages: Sequence[str], files: Sequence[Path], folders: Sequence[Path]) -> Wanted:
+def read_additions(
+    packages: Sequence[str], files: Sequence[Path], folders: Sequence[Path]
+) -> Additions:
     """Return what the options name; raise ``InputError`` with every problem."""
     problems = Problems()
     masking.hide_urls(packages)
@@ -73,24 +73,23 @@ def read_wanted(packages: Sequence[str], files: Sequence[Path], folders: Sequenc
     if not lines and not reader.references and not problems.found:
         hint = "name packages, or a file with -r"
         problems.add("nothing to add", "", hint=hint)
-    pythons = [each for each in lines if each.text.startswith(conda.PYTHON)]
-    python = _python(pythons, problems)
+    python = _python(reader.pythons, problems)
     problems.raise_if_any()
-    lines = [each for each in lines if each not in pythons]
     plain = tuple(dict.fromkeys(each.text for each in lines))
-    return Wanted(
+    return Additions(
         plain,
         _hashes(lines),
         tuple(dict.fromkeys(reader.code)),
         python,
         tuple(dict.fromkeys(reader.references)),
         tuple(reader.indexes),
+        tuple(dict.fromkeys(reader.notes)),
     )
 
 
 def _python(lines: Iterable[PackageLine], problems: Problems) -> str:
     """Return the version of Python that environments name; empty if none does."""
-    named = {each.text.removeprefix(conda.PYTHON): each.where for each in lines}
+    named = {each.text: each.where for each in lines}
     first, *others = named or [""]
     for other in others:
         what, hint = f"the files name Python {first} and {other}", "name the image's in all files"
@@ -142,6 +141,8 @@ class _Reader:
         self.references: list[Reference] = []
         self.code: list[Path] = []
         self.indexes: list[IndexOption] = []
+        self.pythons: list[PackageLine] = []
+        self.notes: list[str] = []
 
     def words(self, packages: Iterable[str]) -> Iterator[PackageLine]:
         """Yield the requirements among words of the command line."""
@@ -176,22 +177,41 @@ class _Reader:
             for line in toml_files.requirements(text, str(file), self._problems):
                 yield from self._requirement(line)
             return
-        for line in _listed(text, file, self._problems):
+        for line in self._listed(text, file):
             yield from self._of_line(line, file, (*above, place))
+
+    def _listed(self, text: str, file: Path) -> Iterator[PackageLine]:
+        if file.suffix in (".yml", ".yaml"):
+            found = read_dependencies(text, str(file), self._problems)
+            self.pythons += found.pythons
+            self.notes += found.notes
+            yield from found.lines
+            return
+        for each in requirement_lines(text):
+            yield PackageLine(each.text, Place(str(file), each.line, each.column))
 
     def _of_line(
         self, line: PackageLine, file: Path, above: tuple[str, ...]
     ) -> Iterator[PackageLine]:
-        """Yield a line of a requirements.txt, or the lines of the file that it names."""
-        if line.text.startswith(conda.PYTHON):
-            yield line
-        elif not (option := _OPTION.fullmatch(line.text)):
-            given = tuple(hashes.of_line(line.text, line.where, self._problems))
-            bare = _HASH.split(line.text)[0]
-            yield from self._requirement(line._replace(text=bare, hashes=given))
-        elif option[1] not in ("-r", "--requirement"):
-            yield from self._of_option(option[1], option[2], line, file)
-        elif os.path.realpath(named := file.parent / option[2]) in above:
+        """Yield a line of a requirements.txt, or the lines of the files that it names."""
+        read = read_line(line.text)
+        for option in read.options:
+            if option.name in FILES:
+                yield from self._of_file(option.value, line, file, above)
+            elif option.name != HASH:
+                yield from self._of_option(option, line, file)
+        for hash_ in read.unread_hashes():
+            hint = "write --hash=sha256: with 64 hexadecimal digits, as pip hash prints it"
+            self._problems.add(f"cannot read the hash '{hash_}'", line.where, hint=hint)
+        if read.requirement:
+            given = tuple(read.hashes())
+            yield from self._requirement(line._replace(text=read.requirement, hashes=given))
+
+    def _of_file(
+        self, name: str, line: PackageLine, file: Path, above: tuple[str, ...]
+    ) -> Iterator[PackageLine]:
+        named = file.parent / name
+        if os.path.realpath(named) in above:
             what = "the file of requirements names itself"
             self._problems.add(what, line.where, hint="remove the line")
         elif len(above) == _DEEPEST:
@@ -200,22 +220,21 @@ class _Reader:
         else:
             yield from self.lines(named, above)
 
-    def _of_option(
-        self, option: str, value: str, line: PackageLine, file: Path
-    ) -> Iterator[PackageLine]:
+    def _of_option(self, option: Option, line: PackageLine, file: Path) -> Iterator[PackageLine]:
         """Read an option of pip: an index, or code that the user changes."""
-        if option in _EDITABLE and value.startswith("git+"):
+        name, value = option
+        if name in EDITABLE and value.startswith("git+"):
             yield from self._requirement(line._replace(text=value))
-        elif option in _EDITABLE:
+        elif name in EDITABLE:
             yield from self.code_of(value, line.where)
-        elif found := read_index_option(option, value, file):
+        elif found := read_index_option(name, value, file):
             if isinstance(found, Fault):
                 self._problems.add(found.what, line.where, why=found.why, hint=found.hint)
             else:
                 self.indexes.append(found)
-        elif option not in ("--require-hashes", "--prefer-binary"):
+        elif name not in ("--require-hashes", "--prefer-binary"):
             hint = "remove the line; other options come from pip's configuration"
-            self._problems.add(f"the option {option} is not read here", line.where, hint=hint)
+            self._problems.add(f"the option {name} is not read here", line.where, hint=hint)
 
     def _requirement(self, line: PackageLine) -> Iterator[PackageLine]:
         """Yield a requirement of an index or a URL; keep one that names another place."""
@@ -229,21 +248,12 @@ class _Reader:
             self.references.append(found)
 
 
-def _listed(text: str, file: Path, problems: Problems) -> Iterator[PackageLine]:
-    if file.suffix in (".yml", ".yaml"):
-        yield from conda.requirements(text, str(file), problems)
-        return
-    for each in requirement_lines(text.encode()):
-        yield PackageLine(each.text, Place(str(file), each.line, each.column))
-
-
 def _text(file: Path, problems: Problems) -> str | None:
     what = "cannot read the file of requirements"
     try:
         with open_regular(file) as stream:
             content = stream.read(_MOST + 1)
-        # Pip knows these encodings by their byte order marks, too.
-        text = content.decode("utf-16" if content.startswith(_UTF_16) else "utf-8-sig")
+        text = decode_requirements(content, "strict")
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8 text"
         problems.add(what, str(file), why=why, hint="name a file")
