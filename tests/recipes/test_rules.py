@@ -120,6 +120,7 @@ CASES = {
     "image-has-a-rank": (six(variable("RANK")), six(variable("RANKS"))),
     "image-names-an-interface": (six(variable("NCCL_SOCKET_IFNAME")), six()),
     "image-names-a-proxy": (six(variable("https_proxy")), six(variable("no_proxy"))),
+    "image-preloads-a-library": (six(variable("LD_PRELOAD")), six()),
     "image-overrides-the-architecture": (six(variable("HSA_OVERRIDE_GFX_VERSION")), six()),
 }
 """Facts of an image for which a rule holds, and of one for which it does not."""
@@ -133,6 +134,7 @@ EDGES = [
     ("plugin-of-other-version", with_aws_ofi_rccl(rccl_plugin="1.18.0"), HOLDS),
     ("rocm-7-gdr-level", with_rocm_7_0_0(gdr_level("3")), HOLDS),
     ("rocm-7-gdr-level", with_rocm_7_0_0(gdr_level("SYS")), HOLDS),
+    ("rocm-7-gdr-level", with_rocm_7_0_0(gdr_level("5")), HOLDS),
     ("rocm-7.2-net-plugin", seven(rocm="7.1.1"), PASSED),
     ("rocm-7-cray-mpich", with_rocm_7_0_0(mpich__provider="host"), HOLDS),
     ("torch-nan-rocm-6.2", with_rocm_6_2(rocm="6.2.0", pytorch="2.6.0"), HOLDS),

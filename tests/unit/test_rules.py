@@ -335,6 +335,7 @@ def findings_of(resolved: Resolve, environment: str) -> dict[str, str]:
         ("FI_CXI_DEVICE_NAME", "image-names-an-interface"),
         ("HTTPS_PROXY", "image-names-a-proxy"),
         ("HSA_OVERRIDE_GFX_VERSION", "image-overrides-the-architecture"),
+        ("LD_PRELOAD", "image-preloads-a-library"),
     ],
 )
 def test_a_variable_of_another_machine_is_named_with_its_layer(
