@@ -14,23 +14,26 @@ from lumicontainer.importing.draft import (
     NOT_NEEDED,
     Draft,
     FileLine,
+    ImportedLine,
     too_large,
 )
 from lumicontainer.importing.environment import READABLE, add_variable
 from lumicontainer.importing.replacements import replacement_for, table
 from lumicontainer.importing.shell import products
 from lumicontainer.importing.shell.downloads import read_download
+from lumicontainer.importing.shell.groups import MOST_LEVELS, Group, group_of
 from lumicontainer.importing.shell.installers import Places, read_installer, spellings
 from lumicontainer.importing.shell.losses import UNKNOWN, Losses, Lost, whole_path
 from lumicontainer.importing.shell.split import MAX_TEXT, ShellCommand, expand_variables, split
-from lumicontainer.importing.shell.words import Command, simple_command, split_fallback
+from lumicontainer.importing.shell.words import Command, simple_command
 from lumicontainer.system import process
 from lumicontainer.system.terminal import masking
 
 _UNPINNED = "it downloads what nothing pins; name it under 'sources' of the layer"
 _UNREAD = "it installs packages in a form that is not read; name them under 'packages' of the layer"
 _INSTALLS = re.compile(
-    r"\b(?:pip[\d.]*|conda|mamba|micromamba|apt|apt-get)\s+(?:-\S+\s+)*install\b"
+    r"\b(?:pip[\d.]*|conda|mamba|micromamba|apt|apt-get|poetry|pdm|pipenv|pixi)\s+(?:-\S+\s+)*install\b"
+    r"|\buv\s+(?:sync|add|pip)\b|\b(?:conda|mamba)\s+env\b"
 )
 _UNKNOWN = "it has a variable without a known value"
 _WORDS = re.compile(r"[\w@%+=:,./ -]*[\w./-][\w@%+=:,./ -]*", re.ASCII)
@@ -65,12 +68,18 @@ class _Part(NamedTuple):
 class _Scope:
     """Hold where the commands of one text run, and the variables that they set."""
 
-    def __init__(self, folder: str, values: Mapping[str, str], line: int) -> None:
+    def __init__(self, folder: str, values: Mapping[str, str], level: int = 0) -> None:
         self.folder = self.real = folder
         """The folder of the file's commands, and that of the kept ones."""
         self.values = dict(values)
-        self.first = line
+        self.level = level
+        """The groups that the commands are in."""
         self.before: list[str] = []
+
+    def follow(self) -> list[str]:
+        """Return the line by which kept commands get to the folder of the file's."""
+        is_there, self.real = self.real == self.folder, self.folder
+        return [] if is_there else [f"cd {shlex.quote(self.folder)}"]
 
 
 class ShellReader:
@@ -107,31 +116,26 @@ class ShellReader:
 
     def read_shell(self, text: str, first: int, values: Mapping[str, str]) -> None:
         """Add the commands of a text whose first line has the number ``first``."""
-        scope = _Scope(self.folder or "/", values, first)
-        kept = self._read_commands(text, scope)
+        kept = self._read_commands(text, _Scope(self.folder or "/", values), first)
         if any(not re.match(r"cd\s", each) for each in kept):
             body = "\n".join([f"cd {shlex.quote(self.folder or '/')}", *kept])
             shown = self.file if fits_a_line(self.file) else "an imported file"
             head = f"# {shown}:{first}\n# shellcheck disable=all\n"
             self.draft.script.append(f"{head}(\n{body}\n)\n")
 
-    def _read_commands(self, text: str, scope: _Scope) -> list[str]:
+    def _read_commands(self, text: str, scope: _Scope, first: int) -> list[str]:
         """Add the commands of a text; return the lines of the script."""
         kept: list[str] = []
         for shell in split(text):
             self._count_command()
-            line = self.line(scope.first + shell.offset, shell.text)
+            line = self.line(first + shell.offset, shell.text)
             if len(shell.text) > MAX_TEXT:
                 line.refuse(f"it has more than {MAX_TEXT >> 10} KiB")
                 continue
             command = simple_command(shell.text, scope.values)
             plain = expand_variables(_without_wrappers(shell.text), scope.values)
             part = _Part(line, command, plain, shell.compound)
-            if lines := self._read_part(part, shell, scope):
-                if scope.real != scope.folder and not _enters(part):
-                    kept.append(f"cd {shlex.quote(scope.folder)}")
-                scope.real = scope.folder
-                kept += lines
+            kept += self._read_part(part, shell, scope)
         return kept
 
     def _count_command(self) -> None:
@@ -148,17 +152,16 @@ class ShellReader:
         if _enters(part):
             return self._enter(part, scope)
         lost = self._lost_folder(scope)
-        script, behind = split_fallback(shell.text)
-        script = script or (part.command and part.command.script()) or ""
-        if script and not lost:
-            lines = self._read_inner(line, script, behind, scope)
+        group = group_of(shell.text, part.command, scope.values)
+        if group and not lost and scope.level < MOST_LEVELS:
+            lines = self._read_group(line, group, scope)
             if lines is not None:
                 return lines
         if lost and not self._is_decided(part, scope):
             _for_other(part, lost).note(line, "runs in")
         elif not lost and self._is_kept(part, scope):
             self._restore_products(part, scope)
-            return [shell.text]
+            return [*scope.follow(), shell.text]
         lost = lost or self._find_lost(part, scope)
         if lost or rows[-1].outcome == NOT_CARRIED:
             self._lose_products(part, scope, lost or Lost(""))
@@ -215,23 +218,31 @@ class ShellReader:
             line.refuse(why)
             return []
         line.note(CARRIED)
+        scope.real = scope.folder
         known = UNKNOWN not in scope.folder
         return [f"cd {shlex.quote(scope.folder)}" if known else line.text]
 
-    def _read_inner(
-        self, line: FileLine, script: str, behind: str, scope: _Scope
-    ) -> list[str] | None:
-        """Add the commands of ``bash -c``, or of a list; None if the command can stay as it is."""
-        rows = self.draft.lines
+    def _read_group(self, line: FileLine, group: Group, scope: _Scope) -> list[str] | None:
+        """Add the commands of a group; None if the command can stay as it is."""
+        rows, start = self.draft.lines, (scope.folder, scope.real)
         before = len(rows)
-        inner = _Scope(scope.folder, scope.values, line.number)
-        lines = self._read_commands(script, inner)
-        if all(row.outcome == CARRIED for row in rows[before:]) and len(lines) == len(
-            rows[before:]
-        ):
+        inner = _Scope(scope.folder, scope.values) if group.own_shell else scope
+        inner.level = scope.level + 1
+        lines, count = list[str](), 0
+        for name, value in group.turns:
+            inner.values |= {name: value} if name else {}
+            kept = self._read_commands(group.body, inner, line.number + group.offset)
+            lines += [f"{name}={shlex.quote(value)}"] * bool(name and kept) + kept
+            count += len(kept)
+        if not group.own_shell:
+            scope.level -= 1
+        is_same = group.own_shell or (scope.folder, scope.real) == start
+        if is_same and count == len(rows) - before and _are_carried(rows[before:]):
             del rows[before:]
             return None
-        return ["\n".join(["(", *lines, f") {behind}".strip()])] if lines else []
+        if not group.own_shell or not lines:
+            return lines
+        return [*scope.follow(), "\n".join(["(", *lines, f") {group.behind}".strip()])]
 
     def _is_kept(self, part: _Part, scope: _Scope) -> bool:
         """Add what becomes of a command; return whether it is a line of the script."""
@@ -308,6 +319,10 @@ class ShellReader:
             if value and (lost := self.losses.find(value, scope.folder)):
                 return lost
         return self.losses.find_in(part.plain, scope.folder)
+
+
+def _are_carried(rows: Sequence[ImportedLine]) -> bool:
+    return all(row.outcome == CARRIED for row in rows)
 
 
 def _for_other(part: _Part, lost: Lost) -> Lost:

@@ -128,6 +128,20 @@ def _ends(text: str) -> Iterator[tuple[int, int]]:
             yield found.start(), len(mark)
 
 
+def end_of_group(text: str) -> int:
+    """Return where the bracket closes with which a text begins; 0 if that is not sure.
+
+    Brackets in the body of a heredoc are not the shell's.
+    """
+    at = depth = 0
+    while found := _TOKEN.search(text, at):
+        mark, at = found[0], found.end()
+        depth += _DEPTH.get(mark, 0)
+        if found["word"] or depth <= 0:
+            return 0 if found["word"] else at
+    return 0
+
+
 def _after_heredocs(text: str, at: int, words: Sequence[tuple[str, str]]) -> int:
     """Return where the line ends that ends the last of the heredocs that begin behind ``at``."""
     for tabs, word in words:

@@ -64,13 +64,6 @@ class Command(NamedTuple):
         return None
 
 
-def split_fallback(text: str) -> tuple[str, str]:
-    """Return a list of commands, and what stands behind it such as ``|| true``; else no list."""
-    before, bars, last = text.rpartition("||")
-    quiet = bars and (last.split() or [""])[0] in _QUIET and not re.search(r"[&;()\n'\"]", last)
-    return (before.strip(), f"|| {last.strip()}") if quiet and "&&" in before else ("", "")
-
-
 def simple_command(text: str, values: Mapping[str, str]) -> Command | None:
     """Return the command that a text runs; None if it is more than one, or not wholly known."""
     try:

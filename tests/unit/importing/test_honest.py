@@ -197,7 +197,7 @@ def test_nothing_is_dropped_for_a_part_of_its_words(dockerfile: Import, command:
     [
         "pip install a || pip install b",
         "xargs -n 1 pip install </tmp/list",
-        "for p in a b; do pip install $p; done",
+        "for p in $LIST; do pip install $p; done",
         "pip install $(cat /tmp/list)",
     ],
 )

@@ -1,0 +1,92 @@
+"""Packages in groups of commands: subshells, braces, loops, and scripts that a shell reads."""
+
+import pytest
+
+from lumicontainer.importing.draft import Draft
+
+from .conftest import Import
+
+
+def missing(draft: Draft) -> list[str]:
+    return [each.missing for each in draft.missing()]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "(pip install polars rich)",
+        "(cd /tmp && pip install polars rich) && echo done",
+        "{ pip install polars; pip install rich; }",
+        "( pip install polars && pip install rich ) || true",
+        "for each in polars rich; do pip install $each; done",
+        'for each in "polars" \'rich\'; do pip install --no-cache-dir "${each}"; done',
+        "for each in polars rich; do (pip install $each); done",
+        "set -e; for each in polars rich ; do \\\n  pip install $each ; \\\n done",
+        "bash <<'EOF'\npip install polars\npip install rich\nEOF",
+        "<<EOF bash\npip install polars\npip install rich\nEOF",
+        "<<EOF /bin/bash -euxo pipefail\npip install polars\npip install rich\nEOF",
+        "bash -e <<-EOF\n\tpip install polars\n\tpip install rich\n\tEOF",
+    ],
+)
+def test_packages_of_a_group_are_carried(dockerfile: Import, command: str) -> None:
+    draft = dockerfile(f"RUN {command}")
+    assert (list(draft.python), missing(draft)) == (["polars", "rich"], [])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "for each in $(cat names); do pip install $each; done",
+        "for each in a* rich; do pip install $each; done",
+        "for each in polars rich; do pip install $each || break; done",
+        "while read each; do pip install $each; done <names",
+        "if command -v nvcc; then pip install polars; fi",
+        "(pip install polars) | grep -q rich || pip install rich",
+        "bash <<EOF\npip install $each\nEOF",
+        "( uv sync --frozen ) 2>&1 | tee log",
+        "if [ -e poetry.lock ]; then poetry install; fi",
+        "for each in a b; do uv sync; done",
+        "(conda env create -f environment.yml)",
+    ],
+)
+def test_a_group_that_is_not_sure_is_missing(dockerfile: Import, command: str) -> None:
+    draft = dockerfile(f"RUN {command}")
+    assert list(draft.python) == []
+    assert draft.script == []
+    assert missing(draft)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "(cd /srv && touch a)",
+        "for each in a b; do touch $each; done",
+        "{ echo a; echo b; } >/srv/list",
+        "bash <<'EOF'\ntouch a\nEOF",
+    ],
+)
+def test_a_group_without_packages_stays_as_it_is(dockerfile: Import, command: str) -> None:
+    draft = dockerfile(f"RUN {command}")
+    assert command in draft.script[0]
+    assert missing(draft) == []
+
+
+def test_a_group_keeps_its_other_commands(dockerfile: Import) -> None:
+    body = "(cd /srv && pip install polars && touch a)\nRUN { cd /mnt; pip install rich; touch b; }"
+    draft = dockerfile(f"RUN {body}")
+    assert list(draft.python) == ["polars", "rich"]
+    script = "\n".join(draft.script)
+    assert "(\ncd /srv\ntouch a\n)" in script
+    assert "cd /mnt\ntouch b" in script
+
+
+def test_each_turn_of_a_loop_has_its_value(dockerfile: Import) -> None:
+    draft = dockerfile("RUN for each in polars rich; do pip install $each && touch $each; done")
+    script = draft.script[0]
+    assert "each=polars\ntouch $each\neach=rich\ntouch $each" in script
+
+
+def test_lines_of_a_group_are_named_by_their_numbers(dockerfile: Import) -> None:
+    draft = dockerfile("RUN ( \\\n pip install polars && \\\n pip install torch-scatter )")
+    numbers = {each.text: each.line for each in draft.lines}
+    assert (numbers["polars"], numbers["torch-scatter"]) == (3, 4)
