@@ -98,10 +98,13 @@ def describe_commit(url: str, commit: str, mirrors: Mapping[str, str]) -> str:
             return ""
 
 
-def fetch_tree(url: str, commit: str, folder: Path, site: Site) -> Path:
+def fetch_tree(
+    url: str, commit: str, folder: Path, site: Site, say: Callable[[str], None]
+) -> Path:
     """Return a new folder with the files of a commit and of its submodules, and nothing of git.
 
-    Raises ``HostError`` if this host has no git, and ``DownloadError`` if a part does not come.
+    ``say`` gets warnings. Raises ``HostError`` if this host has no git, and ``DownloadError`` if a
+    part does not come.
     """
     require_git()
     name = repository_name(url)
@@ -115,6 +118,9 @@ def fetch_tree(url: str, commit: str, folder: Path, site: Site) -> Path:
         what, hint = f"cannot fetch the repository of '{name}'", "check the URL and the network"
         unread = Problem(what, url, process.last_lines(done.stderr), hint)
         raise DownloadError(reported_problem(done.stderr) or unread)
+    for line in done.stderr.splitlines():
+        if line.startswith("warning: "):
+            say(line)
     return folder / name
 
 

@@ -118,19 +118,30 @@ limited_git() {
     )
 }
 
-# A few objects can name each other so often that they become more files than any disk holds.
+# A few objects can name each other so often that they become more files than any disk holds; the
+# files of submodules count too. Folders count, because ls-tree is silent about those without files.
 require_bounded() {
-    local found
-    found="$(git ls-tree -r -l "$1" | awk -v files="$most_files" -v bytes="$most" '
-        { size += $4 }
-        NR > files { print "it has more than " files " files"; exit }
-        size > bytes { print "its files have more than " bytes " bytes"; exit }' || true)"
-    [ -z "$found" ] || fail "the repository of '$name' is too large" "$found" "use another commit"
+    local found entries bytes failed=''
+    read -r entries bytes <"$work/bounded"
+    found="$(limited_git ls-tree -r -t -l "$1" 2>>"$work/output" |
+        awk -v entries="$entries" -v size="$bytes" -v files="$most_files" -v bytes="$most" '
+            { entries += 1; size += $4 }
+            entries > files { over = "it has more than " files " files and folders" }
+            size > bytes { over = "its files have more than " bytes " bytes" }
+            length($0) > 5000 { over = "it has a path of more than 4096 bytes" }
+            /\.gitattributes$/ && $4 > 262144 { over = "it has a .gitattributes of " $4 " bytes" }
+            over { print over; exit }
+            END { if (!over) printf "%.0f %.0f\n", entries, size }')" || failed=1
+    case "$found" in
+    it*) fail "$what is too large" "$found" "use another commit" ;;
+    esac
+    [ -z "$failed" ] || fail "cannot list the files of $what" "$(output)" "use another commit"
+    printf '%s\n' "$found" >"$work/bounded"
 }
 
 fetch_all() {
     try limited_git fetch --quiet "$url" '+refs/heads/*:refs/remotes/origin/*' '+refs/tags/*:refs/tags/*' ||
-        fail "cannot fetch the repository of '$name'" "$(output)" \
+        fail "cannot fetch $what" "$(output)" \
             "check the URL and the network, or name a mirror: lumicontainer build --mirror FROM=TO"
 }
 
@@ -141,65 +152,140 @@ whole_commit() {
         if [ "$(git cat-file -t "$object")" = commit ]; then found+=("$object"); fi
     done < <(git rev-parse --disambiguate="$commit")
     case "${#found[@]}" in
-    0) fail "the repository of '$name' has no commit $commit" "no branch or tag contains it" \
-        "correct the commit" ;;
+    0) fail "$what has no commit $commit" "no branch or tag contains it" "correct the commit" ;;
     1) printf '%s' "${found[0]}" ;;
     *) fail "the commit $commit of '$name' is ambiguous" "it matches ${found[*]}" \
         "write all 40 digits" ;;
     esac
 }
 
-# Fetch the named submodules of the repository in the current folder, and all of theirs.
-fetch_submodules() {
-    local path where
-    while IFS= read -r -d '' where; do
-        case "${where#*$'\n'}" in
-        https://* | ./* | ../*) ;;
-        *) fail "cannot fetch a submodule of '$name'" "its URL is '${where#*$'\n'}'" \
-            "use a commit whose submodules come by https" ;;
-        esac
-    done < <(git config --null --file .gitmodules --get-regexp '^submodule\..*\.url$')
-    try limited_git submodule update --quiet --init --checkout --depth 1 -- "$@" ||
-        try limited_git submodule update --quiet --init --checkout -- "$@" ||
-        fail "cannot fetch a submodule of '$name'" "$(output)" \
-            "name a mirror of its URL too: lumicontainer build --mirror FROM=TO"
-    for path; do
-        (fetch_inner_submodules "$path")
-    done
-}
-
-fetch_inner_submodules() {
-    local inner=()
-    cd "$1"
-    require_bounded HEAD
-    if [ -f .gitmodules ]; then
-        mapfile -d '' -t inner < <(git ls-files --stage -z | sed -zn 's/^160000 [0-9a-f]* 0\t//p')
-        [ "${#inner[@]}" -eq 0 ] || fetch_submodules "${inner[@]}"
-    fi
-}
-
-fetch_git() {
-    local url="$1" commit="$2" name="$3" whole
-    local tree="$work/tree" target="$sources/$3"
-    need git
-    [ "${#commit}" -eq 40 ] || require_guarded "$(mirrored "$url")"
-    prepare_git
-    git init --quiet "$tree"
-    cd "$tree"
-    git remote add origin "$url"
+# Fetch the commit $commit of $url into the current folder, which is empty.
+fetch_commit() {
+    local whole
+    git init --quiet .
     # A server may refuse to send a commit by its hash; a server of plain files cannot.
     if [ "${#commit}" -ne 40 ] || ! try limited_git fetch --quiet --depth 1 "$url" "$commit"; then
         fetch_all
     fi
     whole="$(whole_commit)"
     require_bounded "$whole"
-    git checkout --quiet --force "$whole"
+    try limited_git checkout --quiet --force "$whole" ||
+        fail "cannot write the files of $what" "$(output)" "use another commit"
     if [ "$(git rev-parse HEAD)" != "$whole" ]; then
         fail "'$name' is not at its commit" "HEAD is $(git rev-parse HEAD), not $whole" "report it"
     fi
     if [ "$commit" != "$whole" ]; then
         echo "note: the commit $commit of '$name' is $whole; write all 40 digits to pin it" >&2
     fi
+    report_pointers
+}
+
+# Git-lfs keeps the content of files outside the repository, where no commit pins it.
+report_pointers() {
+    local pointers=()
+    mapfile -d '' -t pointers < <(limited_git ls-files -z -- ':(attr:filter=lfs)')
+    [ "${#pointers[@]}" -eq 0 ] || printf \
+        'warning: %s has pointers to git-lfs in place of files (%s), such as %q\n' \
+        "$what" "${#pointers[@]}" "${pointers[0]}" >&2
+}
+
+# Fetch the submodules of the repository in the current folder that are named or in a named folder,
+# and all of theirs. "git submodule" would write their files before anybody can count them.
+fetch_submodules() {
+    local row wanted rows=() paths=() missing
+    declare -A names=() urls=()
+    mapfile -d '' -t rows < <(git ls-tree -r -z HEAD | sed -zn 's/^160000 commit //p')
+    [ "${#rows[@]}" -ne 0 ] || [ "$*" != . ] || return 0
+    printf 'x%.0s' "${rows[@]}" >>"$work/submodules"
+    [ "$(wc -c <"$work/submodules")" -le "$most_submodules" ] || fail "$what is too large" \
+        "it has more than $most_submodules submodules" "use another commit"
+    paths=("${rows[@]#*$'\t'}")
+    for wanted; do
+        missing="$wanted"
+        for row in "${paths[@]}"; do
+            if is_below "$row" "$wanted"; then missing=''; fi
+        done
+        [ -z "$missing" ] || fail "$what has no submodule '$missing'" \
+            "it has these: ${paths[*]}" "correct the path of the submodule"
+    done
+    read_modules
+    for row in "${rows[@]}"; do
+        for wanted; do
+            if is_below "${row#*$'\t'}" "$wanted"; then
+                (fetch_submodule "${row#*$'\t'}" "${row%%$'\t'*}")
+                break
+            fi
+        done
+    done
+}
+
+is_below() {
+    case "$1/" in
+    "${2%/}"/*) true ;;
+    *) [ "$2" = . ] ;;
+    esac
+}
+
+# Read the names of submodules by their paths, and their URLs by their names.
+read_modules() {
+    local row key value
+    if [ "$(git cat-file -s HEAD:.gitmodules 2>/dev/null || echo 0)" -gt 1048576 ]; then
+        fail "cannot read the submodules of $what" "its .gitmodules has more than 1 MiB" \
+            "use another commit"
+    fi
+    while IFS= read -r -d '' row; do
+        key="${row%%$'\n'*}" value="${row#*$'\n'}"
+        key="${key#submodule.}"
+        case "$key" in
+        *.path) names["/$value"]="${key%.path}" ;;
+        *.url) urls["/${key%.url}"]="$value" ;;
+        esac
+    done < <(git config --null --blob HEAD:.gitmodules --get-regexp '^submodule\..*\.(path|url)$')
+}
+
+# Fetch the commit of a submodule into its folder. A subshell keeps the folder that is current.
+fetch_submodule() {
+    local path="$1" commit="$2" top="$PWD" from written
+    written="${urls["/${names["/$path"]-}"]-}"
+    case "$written" in
+    *[[:cntrl:]]*) written="${written@Q}" ;;&
+    https://* | ./* | ../*) ;;
+    *) fail "cannot fetch a submodule of '$name'" "its URL is '$written'" \
+        "use a commit whose submodules come by https" ;;
+    esac
+    from="$(absolute "$written")"
+    local url="$from" what="a submodule of '$name'"
+    cd -P "./$path"
+    [ "$PWD" = "$top/$path" ] || fail "cannot fetch $what" "'$path' is not its folder" \
+        "use another commit"
+    fetch_commit
+    fetch_submodules .
+}
+
+# Print a URL of .gitmodules, which may be relative to that of its repository.
+absolute() {
+    local base="${url%/}" rest="$1"
+    while :; do
+        case "$rest" in
+        ./*) rest="${rest#./}" ;;
+        ../*) rest="${rest#../}" base="${base%/*}" ;;
+        *) break ;;
+        esac
+    done
+    [ "$rest" = "$1" ] || rest="$base/$rest"
+    printf '%s' "$rest"
+}
+
+fetch_git() {
+    local url="$1" commit="$2" name="$3" what="the repository of '$3'"
+    local tree="$work/tree" target="$sources/$3"
+    need git
+    [ "${#commit}" -eq 40 ] || require_guarded "$(mirrored "$url")"
+    prepare_git
+    echo 0 0 >"$work/bounded"
+    mkdir "$tree"
+    cd -P "$tree"
+    fetch_commit
     shift 3
     [ "$#" -eq 0 ] || fetch_submodules "$@"
     cd /

@@ -205,17 +205,69 @@ def test_no_server_redirects_to_a_repository_of_the_host(
             whole_commit(TOOL, commit[:9], upstream.mirrors)
 
 
-def test_a_few_objects_do_not_become_endless_files(upstream: Upstream) -> None:
-    """Each of ten folders has the one below ten times: 10**10 files in eleven objects."""
-    bomb = upstream.served / "tool"
+def write_bomb(upstream: Upstream, name: str, *, files: bool = True) -> str:
+    """Write a repository of ten folders, each with the one below ten times; return its commit."""
+    bomb = upstream.served / name
     upstream.git("init", "--quiet", "--bare", str(bomb))
-    below = upstream.git("hash-object", "-w", "--stdin", at=bomb, given="x")
-    mode, kind = "100644", "blob"
+    mode, kind = ("100644", "blob") if files else ("040000", "tree")
+    make = ("hash-object", "-w", "--stdin") if files else ("mktree",)
+    below = upstream.git(*make, at=bomb, given="x" if files else "")
     for _ in range(10):
         rows = "".join(f"{mode} {kind} {below}\t{number}\n" for number in range(10))
         below = upstream.git("mktree", at=bomb, given=rows)
         mode, kind = "040000", "tree"
     commit = upstream.git("commit-tree", "-m", "x", below, at=bomb)
     upstream.git("update-ref", "refs/heads/main", commit, at=bomb)
+    return commit
+
+
+def name_submodule(upstream: Upstream, name: str, commit: str, **settings: str) -> Path:
+    """Write a repository whose submodule is a commit of another one."""
+    tool = upstream.repository("tool", a="x")
+    fields = {"path": "lib", "url": f"{UPSTREAM}{name}", **settings}
+    for key, value in fields.items():
+        upstream.git("config", "--file=.gitmodules", f"submodule.lib.{key}", value, at=tool)
+    upstream.git("add", ".gitmodules", at=tool)
+    upstream.git("update-index", "--add", "--cacheinfo", f"160000,{commit},lib", at=tool)
+    upstream.commit(tool)
+    return tool
+
+
+@pytest.mark.parametrize("files", [True, False], ids=["files", "empty folders"])
+def test_a_few_objects_do_not_become_endless_files(upstream: Upstream, files: bool) -> None:
+    commit = write_bomb(upstream, "tool", files=files)
     printed = upstream.fail(GitSource(TOOL, commit, "tree"))
+    assert "the repository of 'tree' is too large" in printed
     assert "has more than" in printed
+
+
+def test_a_submodule_is_counted_before_its_files_are_written(upstream: Upstream) -> None:
+    tool = name_submodule(upstream, "bomb", write_bomb(upstream, "bomb", files=False))
+    printed = upstream.fail(GitSource(TOOL, upstream.head(tool), "tree", ("lib",)))
+    assert "a submodule of 'tree' is too large" in printed
+
+
+def test_submodules_in_submodules_are_counted_before_one_is_fetched(upstream: Upstream) -> None:
+    many = upstream.repository("many", a="x")
+    rows = "".join(f"160000 {'1' * 40} 0\t{number}\n" for number in range(1000))
+    upstream.git("update-index", "--index-info", at=many, given=rows)
+    tool = name_submodule(upstream, "many", upstream.commit(many))
+    printed = upstream.fail(GitSource(TOOL, upstream.head(tool), "tree", (".",)))
+    assert "it has more than 1000 submodules" in printed
+
+
+def test_a_command_that_would_update_a_submodule_does_not_keep_it_away(
+    upstream: Upstream, canary: Path
+) -> None:
+    inner = upstream.repository("inner", b="x")
+    tool = name_submodule(upstream, "inner", upstream.head(inner), update=f"!touch {canary}")
+    upstream.take(GitSource(TOOL, upstream.head(tool), "tree", ("lib",)))
+    assert (upstream.fetched("tree") / "lib/b").is_file()
+    assert not canary.exists()
+
+
+def test_a_submodule_that_is_not_there_is_named(upstream: Upstream) -> None:
+    tool = name_submodule(upstream, "inner", upstream.head(upstream.repository("inner", b="x")))
+    printed = upstream.fail(GitSource(TOOL, upstream.head(tool), "tree", ("lob",)))
+    assert "has no submodule 'lob'" in printed
+    assert "it has these: lib" in printed

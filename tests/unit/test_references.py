@@ -285,6 +285,16 @@ def test_submodules_are_a_part_of_a_repository(upstream: Upstream, tmp_path: Pat
     assert {"a", "lib/inner/b", "lib/inner/deep/c"} <= {*names(found)}
 
 
+def test_files_of_git_lfs_are_said_to_be_pointers(upstream: Upstream, tmp_path: Path) -> None:
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+    attributes = "*.bin filter=lfs diff=lfs merge=lfs -text\n"
+    tool = upstream.repository("tool", **{"a\t.bin": pointer, ".gitattributes": attributes})
+    word = f"mine @ git+{UPSTREAM}tool@{upstream.head(tool)}"
+    _, said = prepare(word, tmp_path, upstream.mirrors)
+    assert said.startswith("warning: the repository of 'tool' has pointers to git-lfs in place")
+    assert said.endswith("files (1), such as $'a\\t.bin'")
+
+
 def test_no_submodule_leads_to_this_host(upstream: Upstream, tmp_path: Path) -> None:
     tool, other = upstream.repository("tool", a="x"), upstream.repository("other", a="x")
     add_submodule(upstream, tool, other, "lib", f"file://{other}")

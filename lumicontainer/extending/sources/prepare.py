@@ -129,7 +129,7 @@ def _prepare_git(reference: Reference, place: Path, site: Site, say: Say) -> Pre
     commit = git.resolve_revision(url, revision, site.mirrors)
     if commit != revision:
         say(f"{url}: {revision or 'its main branch'} is the commit {commit}")
-    top = git.fetch_tree(url, commit, place, site).resolve()
+    top = git.fetch_tree(url, commit, place, site, say).resolve()
     tree = _find_folder(top, reference.subdirectory)
     if tree is None:
         what, hint = f"there is no folder '{reference.subdirectory}'", "correct the subdirectory"
