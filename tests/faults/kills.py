@@ -1,7 +1,7 @@
 """Kill or interrupt commands at random instants, and see what they leave.
 
 ``python -m tests.faults.kills FOLDER COUNT [VERB]...`` is no test: pytest has the cases that are
-worth their time. It prints one line for each verb.
+worth their time. It prints one line for each verb. The verb ``docker`` needs DOCKER_HOST.
 """
 
 import os
@@ -17,7 +17,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from ..integration.conftest import write_small
+from lumicontainer.host.docker.daemon import LABEL
+from lumicontainer.image.inspect import KEY_LABEL
+
+from ..integration.conftest import check_output, write_small
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 BARE = {"bare.yaml": "summary: a base alone\nbase: tiny\nlayers: []\n"}
@@ -111,6 +114,10 @@ class Place:
             "prune",
             Attack(prune, lambda: self.refill("full"), kept, lambda: self.run(["cache", "verify"])),
         )
+        if "DOCKER_HOST" in os.environ:
+            name = f"lumicontainer-kills-{os.getpid()}"
+            words = ["build", *recipe, "--output", f"docker:{name}:1", "--no-verify"]
+            yield "docker", Attack(words, lambda: _tag_old(name), kept, lambda: _require_tag(name))
 
 
 def _remove(path: Path) -> None:
@@ -122,6 +129,35 @@ def _remove(path: Path) -> None:
 def _empty(folder: Path) -> None:
     for each in folder.iterdir():
         _remove(each)
+
+
+def _docker(*words: str) -> str:
+    return check_output("docker", *words).strip()
+
+
+def _tag_old(name: str) -> None:
+    """Give the name to another image, which no build has made."""
+    empty = "tar --create --files-from /dev/null"
+    _docker("image", "rm", "--force", f"{name}:1")
+    _docker("image", "prune", "--force")
+    check_output("sh", "-c", f"{empty} | docker import --change 'LABEL {KEY_LABEL}=old' - {name}:1")
+
+
+def _require_tag(name: str) -> None:
+    """Require that a name has the old image or a whole new one, and that nothing else is left."""
+    key = _docker(
+        "image", "inspect", "--format", f'{{{{index .Config.Labels "{KEY_LABEL}"}}}}', f"{name}:1"
+    )
+    if key != "old":
+        _docker("run", "--rm", "--network=host", f"{name}:1", "--", "true")
+    label = f"label={LABEL}"
+    left = _docker("ps", "--all", "--quiet", "--filter", label)
+    left += _docker("images", "--all", "--quiet", "--filter", label)
+    unnamed = ("images", "--quiet", "--filter", "dangling=true")
+    replaced = _docker(*unnamed, "--filter", f"label={KEY_LABEL}=old").split()
+    left += "".join(each for each in _docker(*unnamed).split() if each not in replaced)
+    left += _docker("volume", "ls", "--quiet")
+    assert not left, left
 
 
 def attack(place: Place, one: Attack, count: int) -> Counter[str]:

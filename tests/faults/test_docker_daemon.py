@@ -16,6 +16,7 @@ import pytest
 
 from lumicontainer.errors import HostError, LumicontainerError
 from lumicontainer.host.docker import base, client, container, daemon, image
+from lumicontainer.system import budget
 
 _ID = "a" * 64
 _FRAME = struct.pack(">BxxxL", 1, 3) + b"hi\n"
@@ -29,13 +30,19 @@ def _archive() -> bytes:
 
 
 class Answer:
-    """Hold an answer: a body, its status, and whether it is cut before its end, or has none."""
+    """Hold an answer: a body, its status, whether it is cut, and what comes behind the body."""
 
     def __init__(
-        self, body: object, status: int = 200, *, is_cut: bool = False, is_endless: bool = False
+        self, body: object, status: int = 200, *, is_cut: bool = False, more: str = ""
     ) -> None:
         self.body = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self.status, self.is_cut, self.is_endless = status, is_cut, is_endless
+        self.status, self.is_cut, self.more = status, is_cut, more
+
+    def head(self) -> tuple[str, str]:
+        """Return the header that says how long the body is."""
+        if self.more == "chunk":
+            return "Transfer-Encoding", "chunked"
+        return "Content-Length", str(1 << 40 if self.more else len(self.body) + 9 * self.is_cut)
 
 
 ANSWERS = {
@@ -86,11 +93,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Connection", "Upgrade")
             self.send_header("Upgrade", "tcp")
         else:
-            size = 1 << 40 if answer.is_endless else len(answer.body) + 9 * answer.is_cut
-            self.send_header("Content-Length", str(size))
+            self.send_header(*answer.head())
         self.end_headers()
         self.wfile.write(answer.body)
-        while answer.is_endless:
+        if answer.more == "chunk":
+            self.wfile.write(b"ffffffffff\r\n")
+        if answer.more == "silence":
+            self.rfile.read(1)  # The client ends the connection.
+        while answer.more in ("chunk", "blanks"):
             self.wfile.write(b" " * 65536)
         self.close_connection = True
 
@@ -239,27 +249,48 @@ def test_odd_states_of_the_daemon_are_messages(
     assert set(faults.values()) == {""}, faults
 
 
-@pytest.mark.parametrize(
-    ("work", "place"),
-    [
-        (_leftovers, "GET version"),
-        (_leftovers, "GET containers"),
-        (_load, "POST image"),
-        (_run, "POST wait"),
-        (_run, "GET changes"),
-    ],
-    ids=["version", "containers", "load", "wait", "changes"],
-)
+WITHOUT_END = [
+    (_leftovers, "GET version", "blanks"),
+    (_leftovers, "GET containers", "blanks"),
+    (_load, "POST image", "blanks"),
+    (_pull, "POST image", "blanks"),
+    (_pull, "POST image", "chunk"),
+    (_export, "GET export", "blanks"),
+    (_run, "POST wait", "blanks"),
+    (_run, "GET changes", "blanks"),
+    (_run, "GET archive", "blanks"),
+]
+
+
+@pytest.mark.parametrize(("work", "place", "more"), WITHOUT_END)
 def test_an_answer_without_end_is_refused(
     server: Daemon,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     work: Callable[[Path], None],
     place: str,
+    more: str,
 ) -> None:
     monkeypatch.setattr(client, "LARGEST", 1 << 20)
-    server.answers = {**ANSWERS, place: Answer(b"", is_endless=True)}
-    with pytest.raises(HostError, match="more than 1 MiB"):
+    monkeypatch.setattr(budget, "LAYER", budget.LAYER._replace(most=1 << 20))
+    absent = {"GET image": Answer(b"", 404)} if work is _pull else {}
+    odd = Answer(b"", ANSWERS[place].status, more=more)
+    server.answers = {**ANSWERS, **absent, place: odd}
+    with pytest.raises(HostError, match="it sent more than 1 MiB"):
+        work(tmp_path)
+
+
+@pytest.mark.parametrize(("work", "place"), [(_export, "GET export"), (_run, "GET archive")])
+def test_an_archive_that_stops_ends_the_wait(
+    server: Daemon,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    work: Callable[[Path], None],
+    place: str,
+) -> None:
+    monkeypatch.setattr("docker.client.DEFAULT_TIMEOUT_SECONDS", 2)
+    server.answers = {**ANSWERS, place: Answer(b"", more="silence")}
+    with pytest.raises(HostError, match=r"does not answer(?s:.*)timed out"):
         work(tmp_path)
 
 
