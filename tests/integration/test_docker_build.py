@@ -39,23 +39,33 @@ OF_THE_ENGINE = re.compile(
 """What Apptainer adds to a base; one by Docker has only what engines read."""
 WAY = """
 import contextlib, socket, sys, threading
+from pathlib import Path
+
+_, way, real, *last = sys.argv
 
 def copy(source, target):
+    is_last, size = False, 0
     with contextlib.suppress(OSError):
         while data := source.recv(1 << 16):
+            is_last = is_last or any(each.encode() in data for each in last)
+            size += len(data) * is_last
+            if size > 1 << 20:
+                Path(f"{way}.full").touch()
+                threading.Event().wait()
             target.sendall(data)
         target.shutdown(socket.SHUT_WR)
 
 with socket.socket(socket.AF_UNIX) as server:
-    server.bind(sys.argv[1])
+    server.bind(way)
     server.listen()
     while True:
         near, far = server.accept()[0], socket.socket(socket.AF_UNIX)
-        far.connect(sys.argv[2])
+        far.connect(real)
         for pair in ((near, far), (far, near)):
             threading.Thread(target=copy, args=pair, daemon=True).start()
 """
-"""A program that forwards what comes to a socket to another one."""
+"""A program that forwards what comes to a socket to another one, but for the last word no more
+than 1 MiB."""
 QUOTED = '{"a": "$HOME"}'
 
 
@@ -191,6 +201,30 @@ def test_an_image_that_is_left_in_docker_passes_the_same_checks(
     finally:
         docker("image", "rm", name)
     assert nothing_is_left(docker)
+
+
+@pytest.mark.parametrize("ends", ["build", "daemon"])
+def test_an_old_image_keeps_its_name_when_the_new_one_is_loaded_in_part(
+    ends: str, folder: Path, built, docker: Docker, docker_host: dict[str, str], tmp_path: Path
+) -> None:
+    name, way = f"lumicontainer-test-part-{ends}", tmp_path / "docker.sock"
+    real = docker_host["DOCKER_HOST"].removeprefix("unix://")
+    old = docker("import", "-", f"{name}:1", stdin="").stdout
+    words = [*PROGRAM, *BUILD, "--output", f"docker:{name}:1", "--no-verify"]
+    env = {"DOCKER_HOST": f"unix://{way}"}
+    with (
+        started([sys.executable, "-c", WAY, way, real, f"repo={name}"]) as forwarder,
+        started(words, cwd=folder, env=env) as child,
+    ):
+        assert until(Path(f"{way}.full").exists, 300)
+        (child if ends == "build" else forwarder).kill()
+        _, printed = child.communicate(timeout=300)
+    try:
+        assert child.returncode == (-signal.SIGKILL if ends == "build" else 3), printed
+        assert docker("images", "--no-trunc", "--quiet", name).stdout == old
+        assert nothing_is_left(docker)
+    finally:
+        docker("image", "rm", f"{name}:1")
 
 
 def test_a_failed_step_is_kept_for_debug(folder: Path, built, docker: Docker) -> None:
