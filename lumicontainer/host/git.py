@@ -98,9 +98,7 @@ def describe_commit(url: str, commit: str, mirrors: Mapping[str, str]) -> str:
             return ""
 
 
-def fetch_tree(
-    url: str, commit: str, folder: Path, site: Site, say: Callable[[str], None]
-) -> Path:
+def fetch_tree(url: str, commit: str, folder: Path, site: Site, say: Callable[[str], None]) -> Path:
     """Return a new folder with the files of a commit and of its submodules, and nothing of git.
 
     ``say`` gets warnings. Raises ``HostError`` if this host has no git, and ``DownloadError`` if a
