@@ -1,16 +1,16 @@
-"""Find the modules that installed packages announce; nothing is imported."""
+"""Require that Python finds the modules of installed packages; nothing is imported."""
 
 import csv
 from collections.abc import Collection, Iterator
-from importlib.machinery import all_suffixes
 from pathlib import Path
 
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import Problem, StepError
+from lumicontainer.extending.finders import is_extension_module, module_finder
 
 
 def require_modules(tree: Path, elsewhere: Collection[str] = ()) -> None:
-    """Raise ``StepError`` if a package of a tree lacks a module that it announces, or is empty.
+    """Raise ``StepError`` if Python finds not all modules of a package, or if one is empty.
 
     One without a file is no use, unless it names other packages.
 
@@ -18,12 +18,15 @@ def require_modules(tree: Path, elsewhere: Collection[str] = ()) -> None:
     modules of the packages ``elsewhere`` are in a folder of the user.
     """
     problems = []
-    for notes in sorted(tree.glob("lib/*/site-packages/*.dist-info")):
+    for notes in sorted(tree.glob("lib/python*/site-packages/*.dist-info")):
         if normal(notes.stem.partition("-")[0]) in elsewhere:
             continue
-        if missing := [each for each in _announced(notes) if not _is_there(notes.parent, each)]:
+        python = notes.parents[1].name.removeprefix("python")
+        finder = module_finder(notes.parent, python)
+        listed = {name: why for name, why in _modules(notes, python) if not name.startswith("_")}
+        if missing := {n: why for n, why in listed.items() if finder.find_spec(n) is None}:
             what = f"{notes.stem} has no module {', '.join(map(repr, missing))}"
-            why, hint = "its file top_level.txt names it", "ask for another version of the package"
+            why, hint = "\n".join(missing.values()), "ask for another version of the package"
             problems.append(Problem(what, why=why, hint=hint))
         elif _is_empty(notes):
             what, why = f"{notes.stem} is empty", "it has no file and needs no package"
@@ -33,11 +36,22 @@ def require_modules(tree: Path, elsewhere: Collection[str] = ()) -> None:
         raise StepError(*problems)
 
 
+def _modules(notes: Path, python: str) -> Iterator[tuple[str, str]]:
+    """Yield the modules that a package announces, and those of its files that are compiled."""
+    yield from ((name, f"its file top_level.txt names {name}") for name in _announced(notes))
+    for path in filter(is_extension_module, _files(notes)):
+        yield path.partition(".")[0], f"its file {path} is not for Python {python} of the image"
+
+
+def _files(notes: Path) -> Iterator[str]:
+    with (notes / "RECORD").open(encoding="utf-8", errors="replace", newline="") as file:
+        yield from (row[0] for row in csv.reader(file) if row)
+
+
 def _is_empty(notes: Path) -> bool:
     """Return whether a package has neither files nor needs."""
-    with (notes / "RECORD").open(encoding="utf-8", errors="replace", newline="") as file:
-        if any(not row[0].startswith(f"{notes.name}/") for row in csv.reader(file) if row):
-            return False
+    if any(not path.startswith(f"{notes.name}/") for path in _files(notes)):
+        return False
     text = (notes / "METADATA").read_text("utf-8", "replace").partition("\n\n")[0]
     return "\nRequires-Dist:" not in text
 
@@ -46,10 +60,4 @@ def _announced(notes: Path) -> Iterator[str]:
     file = notes / "top_level.txt"
     if file.is_file():
         names = (line.strip() for line in file.read_text("utf-8", "replace").splitlines())
-        yield from (each for each in names if each.isidentifier() and not each.startswith("_"))
-
-
-def _is_there(folder: Path, name: str) -> bool:
-    return (folder / name).is_dir() or any(
-        next(folder.glob(f"{name}{end}"), None) for end in (*all_suffixes(), ".*.so")
-    )
+        yield from filter(str.isidentifier, names)
