@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
 
 from lumicontainer.core.apptainer_syntax import hazard
 from lumicontainer.core.yaml.validators import RESERVED, variable
-from lumicontainer.errors import InputError, Place, Problem
 from lumicontainer.importing.copies import why_not_copied
 from lumicontainer.importing.draft import (
     CARRIED,
@@ -23,7 +22,6 @@ from lumicontainer.importing.draft import (
     NOT_NEEDED,
     Draft,
     FileLine,
-    bounded,
     fault,
     imported_text,
     too_large,
@@ -37,12 +35,11 @@ from lumicontainer.importing.environment import (
 )
 from lumicontainer.importing.instructions import (
     HEREDOC,
-    Heredoc,
     Instruction,
+    Stage,
     assignments,
     exec_form,
-    instructions,
-    split_from,
+    read_stages,
 )
 from lumicontainer.importing.lists.requirements import added_source
 from lumicontainer.importing.replacements import replacement_for, table
@@ -60,55 +57,13 @@ _MAX_DEPTH = 50
 _OPTION = re.compile(r"--([\w-]+)(?:=(\S+))?\s+")
 
 
-class _Stage(NamedTuple):
-    name: str
-    base: str
-    first: Instruction
-    body: list[Instruction]
-
-
 def read_dockerfile(draft: Draft, name: str) -> None:
     """Add the instructions of the last stage, and of the stages that it begins with.
 
     Raises ``InputError`` if the file has no FROM.
     """
-    text = imported_text(draft, name)
-    if found := re.match(r"(?i)(?:#.*\n)*#\s*escape\s*=\s*[^\\\s]", text):
-        hint = "continue lines with a backslash, and remove the directive"
-        raise InputError(Problem("cannot read another escape character", name, found[0], hint))
-    before: list[Instruction] = []
-    stages: list[_Stage] = []
-    values: dict[str, str] = {}
-    for each in bounded(name, instructions(text)):
-        if each.name == "FROM":
-            base, stage = split_from(each.text)
-            stages.append(_Stage(stage.lower(), _expanded(base, values, each, name), each, []))
-        elif stages:
-            stages[-1].body.append(each)
-        else:
-            before.append(each)
-            values |= _defaults(each, name) if each.name == "ARG" else {}
-    if not stages:
-        hint = "name a Dockerfile, a definition, requirements.txt or environment.yml"
-        raise InputError(Problem("expected a Dockerfile with FROM", name, hint=hint))
-    _Reader(draft, name, values, stages).read(before)
-
-
-def _expanded(base: str, values: Mapping[str, str], each: Instruction, file: str) -> str:
-    try:
-        return expand_variables(base, values)
-    except ValueError as error:
-        place = str(Place(file, each.line))
-        raise InputError(Problem("cannot read FROM", place, str(error), "shorten it")) from error
-
-
-def _defaults(each: Instruction, file: str) -> dict[str, str]:
-    try:
-        return dict(assignments(each.text))
-    except ValueError as error:
-        place = str(Place(file, each.line))
-        problem = Problem("cannot read ARG", place, str(error), "close the quote, or remove it")
-        raise InputError(problem) from error
+    found = read_stages(imported_text(draft, name), name)
+    _Reader(draft, name, found.values, found.stages).read(found.before)
 
 
 class _Reader(ShellReader):
@@ -117,7 +72,7 @@ class _Reader(ShellReader):
         draft: Draft,
         file: str,
         given: Mapping[str, str],
-        stages: Sequence[_Stage],
+        stages: Sequence[Stage],
         depth: int = 0,
     ) -> None:
         super().__init__(draft, file)
@@ -129,8 +84,8 @@ class _Reader(ShellReader):
         self.values: dict[str, str] = {}
         self.entry: Sequence[str] | None = ()
         """The words of ENTRYPOINT, which CMD is added to; None if a shell reads them."""
-        self.stage_losses: dict[int, Losses] = {}
-        """By stage: what it lacks, for those that copy from it."""
+        self.apart: dict[int, _Reader] = {}
+        """By stage: what has read it, for those that copy from it."""
 
     @cached_property
     def copied_from(self) -> set[str]:
@@ -151,14 +106,14 @@ class _Reader(ShellReader):
             else:
                 self._leave_out(stage)
 
-    def used_by(self, stage: _Stage) -> list[_Stage]:
+    def used_by(self, stage: Stage) -> list[Stage]:
         """Return a stage and those that it is made from, the first one first."""
         used = {id(stage): stage}
         while (below := self.named.get(stage.base.lower())) and id(below) not in used:
             stage = used[id(below)] = below
         return [*reversed(used.values())]
 
-    def _leave_out(self, stage: _Stage) -> None:
+    def _leave_out(self, stage: Stage) -> None:
         last = stage.body[-1].last if stage.body else stage.first.last
         why = f"only the last stage becomes the image; lines {stage.first.line} to {last} do not"
         read = stage.name in self.copied_from
@@ -167,7 +122,7 @@ class _Reader(ShellReader):
     def _line(self, each: Instruction) -> FileLine:
         return self.line(each.line, f"{each.name} {each.text}".strip())
 
-    def _from(self, stage: _Stage) -> None:
+    def _from(self, stage: Stage) -> None:
         line = self._line(stage.first)
         if stage.base.lower() in self.named:
             line.note(CARRIED, "the stage is above")
@@ -285,7 +240,7 @@ class _Reader(ShellReader):
             return
         mode = int(options.get("chmod", "0"), 8)
         if each.heredocs:
-            self._copy_heredoc(line, each.heredocs[0], rest, mode)
+            self._copy_heredocs(line, each, rest, mode)
         else:
             self._copy_files(line, each.name, rest, mode, options.get("checksum", ""))
 
@@ -304,38 +259,57 @@ class _Reader(ShellReader):
         stages = [
             each for n, each in enumerate(self.stages) if each.name == name.lower() or n == number
         ]
-        losses = self._losses_of(stages[0]) if stages else Losses()
+        losses = self._read_apart(stages[0]).losses if stages else Losses()
         several = len(sources) > 1
         for source in sources:
             part = line.part(f"{line.text.split()[0]} --from={name} {source}") if several else line
             lost = losses.find(source, "/")
-            if lost and lost.layer:
+            row = replacement_for("stage_files", source)
+            held = stages and "packages" in row and self._add_packages(part, stages[0])
+            if held:
+                pass
+            elif lost and lost.layer:
                 part.replace(lost.layer)
             elif lost and lost.outcome == NOT_NEEDED:
                 lost.note(part)
             else:
                 part.refuse_files(name, source)
-            if not replacement_for("stage_files", source).get("same"):
+            if not row.get("same"):
                 place = self._target(target)
                 path = f"{place}/{PurePosixPath(source).name}" if several else place
-                refused = self.draft.lines[-1].outcome == NOT_CARRIED
+                refused = not held and self.draft.lines[-1].outcome == NOT_CARRIED
                 self.losses.lose(path, "/", NOT_CARRIED if refused else NOT_NEEDED)
 
-    def _losses_of(self, stage: _Stage) -> Losses:
-        """Return what a stage lacks after all of its lines, which are not carried over."""
-        if id(stage) not in self.stage_losses:
+    def _add_packages(self, line: FileLine, stage: Stage) -> bool:
+        """Add the packages that a stage installs, whose environment is copied; False for none."""
+        draft, apart = self.draft, self._read_apart(stage).draft
+        if not apart.installed:
+            return False
+        line.note(CARRIED, f"the packages of '{stage.name or stage.base}' are with its lines")
+        if apart.installed[0] not in draft.lines:
+            draft.lines += apart.installed
+        draft.python |= apart.python
+        draft.layers |= {each.layer for each in apart.installed if each.layer}
+        missing = {each.missing for each in apart.installed}
+        sources = (each for each in apart.to_pin if each not in draft.to_pin)
+        draft.to_pin += [each for each in sources if {*each.values()} & missing]
+        return True
+
+    def _read_apart(self, stage: Stage) -> "_Reader":
+        """Return what has read all lines of a stage, which are not carried over."""
+        if id(stage) not in self.apart:
             if self.depth == _MAX_DEPTH:
                 raise too_large(self.file, _MAX_DEPTH, "nested stage")
             draft = self.draft
-            apart = Draft(draft.folder, draft.goal, draft.name, draft.roots, counts=draft.counts)
-            reader = _Reader(apart, self.file, self.given, self.stages, self.depth + 1)
-            reader.stage_losses = self.stage_losses
+            other = Draft(draft.folder, draft.goal, draft.name, draft.roots, counts=draft.counts)
+            reader = _Reader(other, self.file, self.given, self.stages, self.depth + 1)
+            reader.apart = self.apart
             # A stage may copy from itself.
-            self.stage_losses[id(stage)] = reader.losses
+            self.apart[id(stage)] = reader
             for each in reader.used_by(stage):
                 for instruction in each.body:
                     reader.read_instruction(instruction)
-        return self.stage_losses[id(stage)]
+        return self.apart[id(stage)]
 
     def _copy_files(self, line: FileLine, name: str, rest: str, mode: int, checksum: str) -> None:
         *sources, target = exec_form(rest) or shlex.split(rest)
@@ -354,17 +328,24 @@ class _Reader(ShellReader):
             self.losses.lose_product(place, "/", Lost(""))
             self.losses.lose(PurePosixPath(source).name, place)
 
-    def _copy_heredoc(self, line: FileLine, only: Heredoc, rest: str, mode: int) -> None:
-        *_, target = words = rest.split()
-        if len(words) > len(("<<WORD", target)):
-            line.refuse("only one heredoc, and no other file beside it, can be carried over")
-        elif not only.quoted and any(mark in only.content() for mark in "$\\"):
-            why = "an unquoted heredoc's '$' and backslashes are Docker's"
-            line.refuse(f"{why}: quote its word, or copy a file")
-        else:
-            place = self._target(target)
-            place += only.word if place.endswith("/") else ""
-            self.copies.add_text(line, only.content(), place, mode)
+    def _copy_heredocs(self, line: FileLine, each: Instruction, rest: str, mode: int) -> None:
+        *sources, target = rest.split()
+        place, heredocs = self._target(target), iter(each.heredocs)
+        if len(sources) > 1 and not place.endswith("/"):
+            line.refuse("several files need a folder: end its name with '/'")
+            return
+        for source in sources:
+            part = line.part(f"COPY {source} {target}") if len(sources) > 1 else line
+            if not HEREDOC.fullmatch(source):
+                self.copies.add(part, source, place, mode)
+                continue
+            only = next(heredocs)
+            if not only.quoted and any(mark in only.content() for mark in "$\\"):
+                why = "an unquoted heredoc's '$' and backslashes are Docker's"
+                part.refuse(f"{why}: quote its word, or copy a file")
+            else:
+                end = only.word if place.endswith("/") else ""
+                self.copies.add_text(part, only.content(), f"{place}{end}", mode)
 
     def _target(self, path: str) -> str:
         end = "/" if path.endswith("/") or path in (".", "./") else ""

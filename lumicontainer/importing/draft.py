@@ -104,6 +104,8 @@ class Draft:
     read: dict[str, str] = field(default_factory=dict)
     """The files that lines named, each with why it could not be read."""
     counts: Counts = field(default_factory=Counts)
+    installed: list[ImportedLine] = field(default_factory=list)
+    """The lines of packages that commands install by pip, uv and conda."""
 
     def is_layer(self) -> bool:
         """Return whether anything was found for a layer of its own."""

@@ -5,8 +5,12 @@ import contextlib
 import json
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
+
+from lumicontainer.errors import InputError, Place, Problem
+from lumicontainer.importing.draft import bounded
+from lumicontainer.importing.shell.split import expand_variables
 
 _WORD = re.compile(
     r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|\(\([^()]*(?:\([^()]*\)[^()]*)*\)\)|\S)+""", re.DOTALL
@@ -132,3 +136,61 @@ def copied(text: str) -> list[str]:
     rests = (each.text.replace("\\\n", " ") for each in found if not each.heredocs)
     words = [re.sub(r"--[\w-]+(=\S+)?\s+", "", rest) for rest in rests if "--from" not in rest]
     return [source for rest in words for source in (exec_form(rest) or rest.split())[:-1]]
+
+
+class Stage(NamedTuple):
+    """Hold a stage, from its FROM to the next one."""
+
+    name: str
+    base: str
+    first: Instruction
+    body: list[Instruction]
+
+
+class Stages(NamedTuple):
+    """Hold the parts of a Dockerfile."""
+
+    before: list[Instruction]
+    """The instructions before the first FROM."""
+    values: dict[str, str]
+    """The values of ARG among them."""
+    stages: list[Stage]
+
+
+def read_stages(text: str, file: str) -> Stages:
+    """Return the stages of a Dockerfile; raise ``InputError`` if it has none."""
+    if found := re.match(r"(?i)(?:#.*\n)*#\s*escape\s*=\s*[^\\\s]", text):
+        hint = "continue lines with a backslash, and remove the directive"
+        raise InputError(Problem("cannot read another escape character", file, found[0], hint))
+    read = Stages([], {}, [])
+    for each in bounded(file, instructions(text)):
+        if each.name == "FROM":
+            base, stage = split_from(each.text)
+            base = _expanded(base, read.values, each, file)
+            read.stages.append(Stage(stage.lower(), base, each, []))
+        elif read.stages:
+            read.stages[-1].body.append(each)
+        else:
+            read.before.append(each)
+            read.values.update(_defaults(each, file) if each.name == "ARG" else {})
+    if not read.stages:
+        hint = "name a Dockerfile, a definition, requirements.txt or environment.yml"
+        raise InputError(Problem("expected a Dockerfile with FROM", file, hint=hint))
+    return read
+
+
+def _expanded(base: str, values: Mapping[str, str], each: Instruction, file: str) -> str:
+    try:
+        return expand_variables(base, values)
+    except ValueError as error:
+        place = str(Place(file, each.line))
+        raise InputError(Problem("cannot read FROM", place, str(error), "shorten it")) from error
+
+
+def _defaults(each: Instruction, file: str) -> dict[str, str]:
+    try:
+        return dict(assignments(each.text))
+    except ValueError as error:
+        place = str(Place(file, each.line))
+        problem = Problem("cannot read ARG", place, str(error), "close the quote, or remove it")
+        raise InputError(problem) from error

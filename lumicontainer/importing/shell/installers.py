@@ -51,6 +51,11 @@ def read_installer(line: FileLine, command: Command, places: Places) -> bool:
     return False
 
 
+def installs_python(command: Command) -> bool:
+    """Return whether what a command installs is for its Python, not for the system."""
+    return _table_of(command) not in ("", "apt")
+
+
 def _table_of(command: Command) -> str:
     """Return the name of the table of a command's options; empty if there is none."""
     table = _TABLES.get(command.program(), "")

@@ -22,7 +22,12 @@ from lumicontainer.importing.replacements import replacement_for, table
 from lumicontainer.importing.shell import products
 from lumicontainer.importing.shell.downloads import read_download
 from lumicontainer.importing.shell.groups import MOST_LEVELS, Group, group_of
-from lumicontainer.importing.shell.installers import Places, read_installer, spellings
+from lumicontainer.importing.shell.installers import (
+    Places,
+    installs_python,
+    read_installer,
+    spellings,
+)
 from lumicontainer.importing.shell.losses import UNKNOWN, Losses, Lost, whole_path
 from lumicontainer.importing.shell.split import MAX_TEXT, ShellCommand, expand_variables, split
 from lumicontainer.importing.shell.words import Command, simple_command
@@ -262,6 +267,8 @@ class ShellReader:
         if read_installer(line, command, self._places(scope)) or is_empty:
             if len(self.draft.lines) == before:
                 line.note(NOT_NEEDED, "nothing is left to do")
+            if installs_python(command):
+                self.draft.installed += self.draft.lines[before:]
             return True
         for each in spellings(command):
             if row := replacement_for("commands", each):

@@ -12,6 +12,8 @@ _STARTERS = (
     *("exec", "conda run", "mamba run", "micromamba run", "uv run", "poetry run", "pdm run"),
     *("pipenv run", "gosu", "su-exec", "tini", "dumb-init"),
 )
+_OF_ENVIRONMENT = re.compile(r"(?:/[\w.-]+)*/\.?venv/bin/(?=[\w.-]+$)")
+"""Leads to a program of a virtual environment, whose packages the image's Python has."""
 _SPECIAL = re.compile(r"[|&;<>()`$*?\n]")
 _ARGUMENTS = re.compile(r"""\s+(?:"\$\{?[@*]\}?"|\$\{?[@*]\}?)\s*$""")
 
@@ -27,6 +29,7 @@ def start_words(words: Sequence[str]) -> list[str]:
         size = next((size for size in (2, 1) if " ".join(named[:size]) in _STARTERS), 0)
         behind = words_behind(" ".join(named[:size]), named[size:]) if size else None
         if behind is None:
+            left[0] = _OF_ENVIRONMENT.sub("", left[0])
             break
         is_script = named[:1] == ["uv"] and behind[:1] and behind[0].endswith(".py")
         left = ["python", *behind] if is_script else behind

@@ -90,3 +90,62 @@ def test_lines_of_a_group_are_named_by_their_numbers(dockerfile: Import) -> None
     draft = dockerfile("RUN ( \\\n pip install polars && \\\n pip install torch-scatter )")
     numbers = {each.text: each.line for each in draft.lines}
     assert (numbers["polars"], numbers["torch-scatter"]) == (3, 4)
+
+
+BUILDER = """FROM python:3.11 AS builder
+RUN apt-get update && apt-get install -y build-essential && python -m venv /opt/venv
+ENV PATH="/opt/venv/bin:$PATH"
+WORKDIR /build
+COPY requirements.txt .
+RUN pip install --no-cache-dir -r requirements.txt && make tool
+FROM python:3.11-slim
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "start"),
+    [
+        ("/opt/venv /opt/venv", '["/opt/venv/bin/python", "train.py"]'),
+        ("/usr/local/lib/python3.11/site-packages /usr/local/lib/python3.11/", "python train.py"),
+        ("/root/.local /root/.local", '["python", "train.py"]'),
+        ("/build/.venv/ /app/.venv", '["/app/.venv/bin/python", "train.py"]'),
+    ],
+)
+def test_an_environment_of_another_stage_is_what_it_installs(
+    imported: Import, source: str, start: str
+) -> None:
+    text = f"{BUILDER}COPY --from=builder {source}\nCMD {start}\n"
+    draft = imported("Dockerfile", text, **{"requirements.txt": "polars\ntorch\nvllm\n"})
+    assert (list(draft.python), list(draft.apt)) == (["polars"], [])
+    assert "pytorch" in draft.layers
+    assert missing(draft) == ["vllm"]
+    assert (draft.script, draft.path) == ([], [])
+
+
+def test_an_environment_that_is_copied_twice_is_read_once(imported: Import) -> None:
+    copy = "COPY --from=builder /opt/venv /opt/venv\n"
+    text = f"{BUILDER}{copy}{copy}"
+    draft = imported("Dockerfile", text, **{"requirements.txt": "vllm\n"})
+    assert [each.text for each in draft.lines].count("vllm") == 1
+
+
+def test_an_environment_of_a_stage_that_installs_nothing_is_missing(imported: Import) -> None:
+    text = "FROM debian AS a\nRUN ./make-env\nFROM debian\nCOPY --from=a /opt/venv /opt/venv\n"
+    draft = imported("Dockerfile", text)
+    assert missing(draft) == ["COPY --from=a /opt/venv /opt/venv"]
+
+
+@pytest.mark.parametrize(
+    ("copy", "places"),
+    [
+        ("<<A <<B /srv/", ["/srv/A", "/srv/B"]),
+        ("<<'A' other <<B /srv/x/", ["/srv/x/A", "/srv/x/other", "/srv/x/B"]),
+    ],
+)
+def test_several_heredocs_are_copied_into_a_folder(
+    dockerfile: Import, copy: str, places: list[str]
+) -> None:
+    draft = dockerfile(f"COPY {copy}\none\nA\ntwo\nB", other="three")
+    assert [line.split()[-1] for line in draft.script] == places
+    assert missing(draft) == []
+    assert sorted(each.content for each in draft.files.values())[0] == b"one\n"
