@@ -12,7 +12,7 @@ as_root() {
         say "error: starting and ending servers needs root: run $0 as root, or install sudo."
         exit 3
     }
-    exec sudo -- "$BASH" "$0"
+    exec sudo -- "$BASH" "$0" "$@"
 }
 
 # Install packages; on a fresh Ubuntu the system's own apt is often at work.

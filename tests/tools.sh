@@ -24,7 +24,7 @@ for program in gcc g++ make; do
 done
 [[ -e /usr/include/stdio.h ]] || wanted+=(libc6-dev)
 if ((${#wanted[@]} == 0)); then exit; fi
-as_root
+as_root "$@"
 type -P apt-get >/dev/null || {
     say "error: ${wanted[*]} missing and there is no apt-get: install them, then run this again."
     exit 3

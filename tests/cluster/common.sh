@@ -4,10 +4,12 @@
 readonly SERVICE=cluster
 # shellcheck source=tests/services.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../services.sh"
-readonly STATE=/run/lumicontainer-cluster
+# The one argument is a digit. Tests that end servers start a cluster with another digit than 0.
+readonly NUMBER=${1:-0}
+readonly STATE=/run/lumicontainer-cluster${NUMBER#0}
 # shellcheck disable=SC2034  # both scripts use it
 readonly FREEZER=$STATE/freezer
-readonly NODES=(nid005001 nid005002)
+readonly NODES=("nid0050${NUMBER}1" "nid0050${NUMBER}2")
 # shellcheck disable=SC2034  # both scripts use it
 readonly HOSTS_LINE="127.0.0.1 ${NODES[*]} # lumicontainer test cluster"
 export SLURM_CONF=$STATE/slurm.conf

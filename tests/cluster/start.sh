@@ -33,7 +33,7 @@ make_state() {
         ln -s /dev/null "$STATE/gpu$gpu"
     done
     for file in slurm.conf servers.conf gres.conf cgroup.conf; do
-        sed "s,@STATE@,$STATE," "$here/$file" >"$STATE/$file"
+        sed "s,@STATE@,$STATE,; s,@NUMBER@,$NUMBER,g" "$here/$file" >"$STATE/$file"
     done
     mungekey --create --keyfile="$STATE/secret/munge.key"
 }
@@ -81,9 +81,9 @@ umask 022
 if up; then
     say "already running"
 else
-    as_root
+    as_root "$@"
     install_slurm
-    "$here/stop.sh"
+    "$here/stop.sh" "$NUMBER"
     make_state
     make_control_groups
     name_nodes

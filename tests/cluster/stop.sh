@@ -49,7 +49,7 @@ unname_nodes() {
 }
 
 [[ -e $STATE ]] || exit 0
-as_root
+as_root "$@"
 cancel_jobs
 end_servers
 remove_control_groups

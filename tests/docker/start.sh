@@ -47,7 +47,7 @@ umask 022
 if up; then
     say "already running"
 else
-    as_root
+    as_root "$@"
     install_missing
     "$here/stop.sh"
     start_engine

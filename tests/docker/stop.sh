@@ -26,7 +26,7 @@ unmount_all() {
 }
 
 [[ -e $STATE ]] || exit 0
-as_root
+as_root "$@"
 end_engine
 unmount_all
 rm -rf "$STATE"
