@@ -130,6 +130,7 @@ LONGEST = tuple(
     for name in (
         *("integration/reliability/test_changes", "faults/test_gpu_checks"),
         *("integration/test_documents", "integration/test_layers", "faults/test_training"),
+        "faults/test_lost_nodes",
         *("integration/test_locked", "integration/test_without_internet"),
         *("integration/test_docker_build", "integration/test_reproducible"),
         *("integration/test_without_namespaces", "integration/test_build"),

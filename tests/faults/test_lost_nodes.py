@@ -1,0 +1,127 @@
+"""Nodes of a real Slurm die, or lose its daemon, while a build and its compile jobs run on them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.jobs.follow import COMMAND
+
+from ..conftest import ROOT
+from ..integration.conftest import base_object, new_cache, recipes, small
+from ..integration.processes import Env, wait_for
+from ..integration.test_build_jobs import ENDLESS, Gate, Login, ended, gate, login
+from ..namespaces import as_root
+from ..programs import run
+
+__all__ = ["base_object", "gate", "login", "new_cache", "recipes", "small"]
+
+NUMBER = "1"
+"""The digit of a cluster that these tests have alone."""
+CRASH = """
+host=$(readlink "/proc/$1/ns/uts")
+servers=()
+for pid in $(pgrep slurm); do
+    [[ $(readlink "/proc/$pid/ns/uts") != "$host" ]] || servers+=("$pid")
+done
+kill -KILL "${servers[@]}"
+while pids=$(find "$2" -name cgroup.procs -exec cat {} +) && [[ $pids ]]; do kill -KILL $pids; done
+"""
+"""End the servers of a node, which have a host name together, and then what its jobs run.
+
+In another order Slurm could hear of the end of a job from its own server.
+"""
+NOT_LEFT = (COMMAND, ".*.sif*", "*.sif")
+"""The environment of a job, and images."""
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The nodes of a cluster, by their names."""
+
+    state: Path
+
+    def daemon(self, name: str) -> int:
+        return int((self.state / f"{name}.pid").read_text())
+
+    def crash(self, name: str) -> None:
+        """End all processes of a node at once."""
+        jobs = self.state / f"cgroup/freezer/slurm_{name}"
+        run([*as_root(), "bash", "-c", CRASH, "bash", self.daemon(name), jobs])
+        # As Slurm itself marks a node that is silent for five minutes (SlurmdTimeout).
+        down = ["scontrol", "update", f"NodeName={name}", "State=DOWN", "Reason=silent"]
+        run([*as_root(), *down], env={"SLURM_CONF": self.state / "slurm.conf"})
+
+    def start(self, name: str) -> None:
+        """Start the daemon of a node that has none."""
+        daemon = ["slurmd", "-N", name, "-f", self.state / "servers.conf"]
+        shell = ["bash", "-c", 'hostname "$0" && PATH+=:/usr/sbin exec "$@"', name]
+        run([*as_root(), "unshare", "--uts", *shell, *daemon])
+
+
+@pytest.fixture(scope="module")
+def own_cluster() -> Iterator[Env]:
+    folder = ROOT / "tests/cluster"
+    done = run([folder / "start.sh", NUMBER])
+    assert done.returncode == 0, done.stderr
+    yield {"SLURM_CONF": done.stdout.strip().partition("=")[2]}
+    run([folder / "stop.sh", NUMBER])
+
+
+@pytest.fixture
+def cluster(own_cluster: Env) -> Env:
+    """Return the environment of jobs on that cluster: the fixture ``login`` takes it."""
+    return {**own_cluster, "APPTAINER_USERNS": "1", "SINGULARITY_USERNS": "1"}
+
+
+@pytest.fixture
+def nodes(own_cluster: Env) -> Nodes:
+    return Nodes(Path(own_cluster["SLURM_CONF"]).parent)
+
+
+def node_of(login: Login, number: str) -> str:
+    words = ["squeue", "--noheader", "--format=%N", "--jobs", number]
+    return run(words, env=login.env).stdout.strip()
+
+
+def test_a_build_whose_node_dies_ends_and_leaves_no_image(login: Login, nodes: Nodes) -> None:
+    login.write(one=ENDLESS)
+    with login.begun(until="one: compile") as process:
+        (number,) = login.running(1)
+        node = node_of(login, number)
+        nodes.crash(node)
+        ended(process, 7, rf"error: job {number} failed\n", "why: NODE_FAIL", "hint: repeat the")
+    nodes.start(node)
+    assert [path for form in NOT_LEFT for path in login.folder.rglob(form)] == []
+
+
+def test_a_compile_job_whose_node_dies_is_sent_again(
+    login: Login, nodes: Nodes, gate: Gate
+) -> None:
+    login.write(one=gate.wait)
+    # Each job has a node for itself, and the new one waits until the node is back.
+    with login.begun("--jobs", 8, "--jobs-at-once", 1, until="one: compile") as process:
+        _, number = login.running(2)
+        node = node_of(login, number)
+        nodes.crash(node)
+        wait_for(lambda: int(number) < max(map(int, login.jobs())))
+        nodes.start(node)
+        gate.server.close()
+        ended(process, 0)
+    assert login.left() == {login.image.name}
+
+
+def test_a_daemon_that_dies_and_returns_costs_no_job(
+    login: Login, nodes: Nodes, gate: Gate
+) -> None:
+    login.write(one=gate.wait)
+    with login.begun(until="one: compile") as process:
+        (number,) = login.running(1)
+        node = node_of(login, number)
+        daemon = nodes.daemon(node)
+        run([*as_root(), "kill", "-KILL", daemon])
+        nodes.start(node)
+        gate.server.close()
+        ended(process, 0)
+    assert login.left() == {login.image.name}
