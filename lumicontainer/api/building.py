@@ -1,6 +1,7 @@
 """Build what a recipe describes, unless it is there already."""
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -30,7 +31,7 @@ from lumicontainer.image import digests, integrity, records, sif
 from lumicontainer.jobs import folders
 from lumicontainer.jobs.builds import CompileJobs
 from lumicontainer.sandbox import runtimes
-from lumicontainer.sandbox.builder import Builder
+from lumicontainer.sandbox.builder import Builder, read_patience
 from lumicontainer.sandbox.failures.causes import naming_causes
 from lumicontainer.sandbox.workspace import workspace
 from lumicontainer.system.files.user_cache import cache_root
@@ -137,6 +138,8 @@ def _open_builder(order: BuildOrder, on_progress: OnProgress | None) -> Iterator
             progress,
             store,
             place,
+            read_patience(),
+            time.time(),
             jobs=options.jobs,
             fresh=options.rebuild,
             secrets=secrets,

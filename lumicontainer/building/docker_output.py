@@ -12,7 +12,8 @@ from lumicontainer.errors import InputError, Problem
 from lumicontainer.host.docker import container, daemon, image
 from lumicontainer.image.inspect import CHECKED_LABEL, KEY_LABEL
 from lumicontainer.sandbox.builder import Builder, Stack
-from lumicontainer.sandbox.run import Run
+from lumicontainer.sandbox.run import run_command
+from lumicontainer.sandbox.step_run import StepRun
 from lumicontainer.system.files.temporary import temporary_root
 from lumicontainer.system.waiting import completed
 
@@ -62,6 +63,7 @@ async def _build(builder: Builder, name: str, *, verify: bool) -> Stack:
             variables={**plan.environment, "PATH": search_path(plan.path)},
             entry_point=[f"{HOME}/bin/lumi-entry"],
         )
-        await Run(builder, "docker", stack, task).run(container.invocation(image.__name__, spec))
+        run = StepRun(builder, "docker", stack, task)
+        await run_command(run, container.invocation(image.__name__, spec))
     file.unlink()
     return stack

@@ -22,8 +22,9 @@ from lumicontainer.image.assembly.assemble import Source
 from lumicontainer.image.inspect import CHECKED_LABEL, KEY_LABEL
 from lumicontainer.sandbox.builder import Builder, Stack
 from lumicontainer.sandbox.failures.failure import no_space
-from lumicontainer.sandbox.run import Run
+from lumicontainer.sandbox.run import prepare_sandbox, run_as_root
 from lumicontainer.sandbox.runtimes.runtime import Runtime
+from lumicontainer.sandbox.step_run import StepRun
 from lumicontainer.sandbox.workspace import remove_tree
 from lumicontainer.system import process, units
 from lumicontainer.system.files import no_links, trust
@@ -212,7 +213,7 @@ async def _pack(builder: Builder, stack: Stack, partial: Path, labels: Mapping[s
     layout = sif.layout(definition, {"data": {"attributes": attributes}, "type": "container"})
     stored = [await layers.in_compression(builder, entry, compression) for entry in stack]
     with builder.progress.step("pack") as task:
-        run = Run(builder, "pack", stack, task)
+        run = StepRun(builder, "pack", stack, task)
         run.output = partial
         notes, top = run.root / "notes", run.root / store.LAYER
         no_links.write_tree(notes, render_notes(plan, document=definition, labels=labels))
@@ -229,11 +230,11 @@ async def _pack(builder: Builder, stack: Stack, partial: Path, labels: Mapping[s
         builder.place.drop_log(run.name)
 
 
-async def _complete_tree(run: Run, notes: Path) -> None:
+async def _complete_tree(run: StepRun, notes: Path) -> None:
     """Give the tree in the sandbox all files of the image, and no mount points of steps."""
     run.builder.place.sandbox_layers = []
-    await run.prepare()
-    await run.as_root(*no_links.copy_command(notes, run.builder.place.sandbox / "tree"))
+    await prepare_sandbox(run)
+    await run_as_root(run, *no_links.copy_command(notes, run.builder.place.sandbox / "tree"))
 
 
 def _public_mirror(base: store.Entry, release: str) -> str:

@@ -1,6 +1,7 @@
 """Run a program on layers in a container, to ask the tools of an image."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
@@ -8,8 +9,9 @@ from lumicontainer.cache.store import Cache
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.host.site import Site
 from lumicontainer.sandbox import runtimes
-from lumicontainer.sandbox.builder import Builder, Stack
-from lumicontainer.sandbox.run import Run
+from lumicontainer.sandbox.builder import Builder, Stack, read_patience
+from lumicontainer.sandbox.run import run_program, take_files
+from lumicontainer.sandbox.step_run import StepRun
 from lumicontainer.sandbox.workspace import LOCK, remove_tree, workspace
 from lumicontainer.system.files.foreign import read_below
 from lumicontainer.system.files.user_cache import cache_root
@@ -42,19 +44,23 @@ def answers(
     store = Cache(cache_root()).open()
     recipe = plan.resolved.recipe.name + LOCK
     with workspace(recipe, progress.say, runtime=runtime.name) as place:
-        builder = Builder(plan, runtime, lambda: site, progress, store, place, fresh=fresh)
+        began, patience = time.time(), read_patience()
+        builder = Builder(
+            plan, runtime, lambda: site, progress, store, place, patience, began, fresh=fresh
+        )
 
         async def run() -> dict[str, bytes]:
             stack = await layers(builder)
             with progress.step(program.name) as task:
-                step = Run(builder, program.name, stack, task, apart=True)
-                await step.program(program.text)
-                found = {
-                    path.name: read_below(path.parent, path.name, _LARGEST) for path in step.left()
+                step = StepRun(builder, program.name, stack, task, apart=True)
+                await run_program(step, program.text)
+                files = {
+                    each.name: read_below(each.parent, each.name, _LARGEST)
+                    for each in take_files(step)
                 }
                 place.drop_log(program.name)
                 await asyncio.to_thread(remove_tree, step.root)
-            return found
+            return files
 
         try:
             return completed(run(), progress)

@@ -1,10 +1,9 @@
-"""The values of a build, and of one run of a step's program."""
+"""The values of a build."""
 
 import asyncio
 import math
 import os
-import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
@@ -13,26 +12,20 @@ from typing import NamedTuple, TypeAlias
 from lumicontainer.cache.explain import stack_of
 from lumicontainer.cache.shared.shared import SharedCache
 from lumicontainer.cache.store import Cache, Entry
-from lumicontainer.core.model import LayerFile
-from lumicontainer.core.plan.steps import MEMORY_PER_JOB, Plan
-from lumicontainer.engines import StepMounts
+from lumicontainer.core.plan.steps import Plan
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.host.machine import free_memory
 from lumicontainer.host.site import Site
 from lumicontainer.image.assembly.assemble import Source
 from lumicontainer.image.base_image import require_unchanged
 from lumicontainer.jobs.builds import CompileJobs
-from lumicontainer.sandbox.runtimes.runtime import Runtime, Sandbox
-from lumicontainer.sandbox.tree.snapshot import STATE
+from lumicontainer.sandbox.runtimes.runtime import Runtime
 from lumicontainer.sandbox.workspace import Workspace
 from lumicontainer.system import flock
 from lumicontainer.system.files.regular import FileState
 from lumicontainer.system.process import Patience
-from lumicontainer.system.terminal.progress import Progress, Task
+from lumicontainer.system.terminal.progress import Progress
 from lumicontainer.system.waiting import POLL
-
-STAGED = ".lumicontainer"
-"""The folder in /tmp of a step with the files that the host passes in."""
 
 Stack: TypeAlias = "tuple[Entry, ...]"
 """Layers, the lowest first."""
@@ -66,6 +59,11 @@ LONGEST = Limit("LUMICONTAINER_STEP_HOURS", "hours", 3600, 24)
 """Ends a step that prints for ever; PyTorch compiles in a few hours."""
 
 
+def read_patience() -> Patience:
+    """Return the limits of the time of a step; raise ``InputError`` if a variable is invalid."""
+    return Patience(SILENCE.read(), LONGEST.read())
+
+
 @dataclass
 class BaseImage:
     """Hold where the data of a base are that its layer does not have."""
@@ -95,6 +93,10 @@ class Builder:
     progress: Progress
     cache: Cache
     place: Workspace
+    patience: Patience
+    """Limits the time of each step."""
+    began: float
+    """The start of the build, in seconds since 1970."""
     jobs: int | None = None
     """The compile jobs of a step that the user asked for."""
     fresh: bool = False
@@ -106,11 +108,8 @@ class Builder:
     shared: SharedCache | None = None
     refused: set[str] = field(default_factory=set)
     """The objects that cannot be taken from the shared cache, and the reasons that were shown."""
-    patience: Patience = field(default_factory=lambda: Patience(SILENCE.read(), LONGEST.read()))
     compile_jobs: CompileJobs | None = None
     """Compiles layers in Slurm jobs; None to compile them here."""
-    began: float = field(default_factory=time.time)
-    """In seconds since 1970."""
 
     def jobs_of(self, memory_per_job: int) -> int:
         """Return the compile jobs of a step: as many as cores and free memory allow."""
@@ -141,83 +140,3 @@ class Builder:
     def site(self) -> Site:
         """Return the settings of the host that the build uses."""
         return self.site_of()
-
-
-@dataclass
-class StepRun:
-    """Hold what one run of a step's program works with."""
-
-    builder: Builder
-    name: str
-    below: Stack
-    task: Task
-    apart: bool = False
-    """Discard the changes: run in an overlay, or in a tree of its own."""
-    as_user: bool = False
-    """The program needs no rights of root."""
-    secret_names: Sequence[str] = ()
-    files: Iterable[LayerFile] = ()
-    """The files that the host writes into the tree before the program runs."""
-    output: Path | None = None
-    memory_per_job: int = MEMORY_PER_JOB
-
-    @property
-    def image(self) -> BaseImage | None:
-        """Return the data below the layers, if their base is an image file."""
-        return self.builder.images.get(self.below[0].name) if self.below else None
-
-    @property
-    def jobs(self) -> int:
-        """Return the number of compile jobs."""
-        return self.builder.jobs_of(self.memory_per_job)
-
-    @property
-    def root(self) -> Path:
-        """Return the folder of the run."""
-        # The prefix keeps the name of a layer apart from other names in the workspace.
-        return self.builder.place.root / f"step-{self.name.replace(': ', '.')}"
-
-    @property
-    def temporary(self) -> Path:
-        """Return the folder that is /tmp in the container."""
-        return self.root / "tmp"
-
-    @property
-    def staged(self) -> Path:
-        """Return the folder of the files that the host passes in."""
-        return self.temporary / STAGED
-
-    @property
-    def wheels(self) -> Path:
-        """Return the folder of the wheels that the program gets or leaves."""
-        return self.staged / "wheels"
-
-    @property
-    def sandbox(self) -> Path:
-        """Return the folder that has the tree and its state."""
-        return self.root / "sandbox" if self.apart else self.builder.place.sandbox
-
-    def command(self, inside: Sequence[str], first: Sequence[str] = ()) -> list[str]:
-        """Return the command that runs ``inside`` in the sandbox.
-
-        If it runs as the user, root runs ``first`` before.
-        """
-        base = [self.image.source.path] if self.image else []
-        layers = [*base, *(entry.layer for entry in self.below)]
-        mounts = StepMounts(self.temporary, self.binds())
-        tree, state = self.sandbox / "tree", self.sandbox / STATE
-        sandbox = Sandbox(self.root, tree, layers, mounts, state, self.apart, self.as_user, first)
-        return self.builder.runtime.step(sandbox, inside)
-
-    @property
-    def writes(self) -> Sequence[Path]:
-        """Return the folders that are written, beside those of the build and the cache."""
-        return [self.output.parent] if self.output else []
-
-    def binds(self) -> dict[Path, str]:
-        """Return the host paths that the program sees, with their container paths."""
-        folders = {folder: str(folder) for folder in self.builder.site.folders}
-        names = self.secret_names
-        return folders | {
-            self.builder.secrets[name]: f"/tmp/{STAGED}/secrets/{name}" for name in names
-        }

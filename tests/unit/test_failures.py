@@ -10,8 +10,8 @@ import pytest
 from lumicontainer.building.checks import smoke
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import DownloadError, StepError
-from lumicontainer.sandbox.builder import STAGED
 from lumicontainer.sandbox.failures.failure import no_space, step_failure
+from lumicontainer.sandbox.step_run import STAGED
 from lumicontainer.sandbox.workspace import FAILED, Workspace
 from lumicontainer.system.terminal import masking
 

@@ -128,7 +128,7 @@ def test_no_chain_of_imports_is_longer_than_its_limit() -> None:
     assert max(levels[each] for each in packages if each not in ("", "__main__")) <= 10
     levels = longest_chains(GRAPH)
     assert max(levels[name] for name in CORE) <= 12
-    assert max(levels.values()) <= 22
+    assert max(levels.values()) <= 23
 
 
 def test_a_folder_is_small_enough_to_look_over() -> None:

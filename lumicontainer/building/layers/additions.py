@@ -29,7 +29,8 @@ from lumicontainer.image.assembly.reader import read_squashfs
 from lumicontainer.image.assembly.tree import find_node
 from lumicontainer.sandbox.builder import BaseImage, Builder
 from lumicontainer.sandbox.failures.failure import leak_failure
-from lumicontainer.sandbox.run import Run
+from lumicontainer.sandbox.run import make_environment, run_command
+from lumicontainer.sandbox.step_run import StepRun
 from lumicontainer.sandbox.tree.edits import Edits
 from lumicontainer.sandbox.tree.foreign.in_place import walk
 from lumicontainer.sandbox.workspace import remove_tree
@@ -96,11 +97,12 @@ async def last_layer(builder: Builder, base: Entry) -> Entry:
     about |= {"kind": "layer", "parent": base.tree}
 
     async def make(task: Task, draft: Path) -> None:
-        run = Run(builder, step.name, (base,), task)
+        run = StepRun(builder, step.name, (base,), task)
         home = run.root / "in" / _HOME
         files = [each._replace(name=each.name.removeprefix(f"{HOME[1:]}/")) for each in step.files]
         no_links.write_tree(home, files)
-        await run.run(_command(find_engine(), builder, base, home), {**run.environment()})
+        command = _command(find_engine(), builder, base, home)
+        await run_command(run, command, make_environment(run))
         left = run.root / "left"
         foreign.take(run.root / "in", _HOME, left)
         await asyncio.to_thread(_write, run, files, left, draft)
@@ -117,7 +119,7 @@ def _command(engine: Engine, builder: Builder, base: Entry, home: Path) -> list[
     return engine.execute(image, ["/bin/sh", "-c", script], binds=binds, way="containall")
 
 
-def _write(run: Run, files: Sequence[LayerFile], left: Path, draft: Path) -> None:
+def _write(run: StepRun, files: Sequence[LayerFile], left: Path, draft: Path) -> None:
     """Write the layer: the programs, what Python made of them, and what every image has."""
     builder, base = run.builder, run.below[0]
     source = builder.images[base.name].source

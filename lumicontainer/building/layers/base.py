@@ -5,6 +5,7 @@ be in an image as they are, the file system is packed again, once, into the cach
 """
 
 import asyncio
+import functools
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,8 +28,9 @@ from lumicontainer.image.base_image import require_image, require_unchanged
 from lumicontainer.image.survey import Survey, survey, survey_tree, wrong_versions
 from lumicontainer.sandbox.builder import BaseImage, Builder
 from lumicontainer.sandbox.failures.debootstrap_log import followed
-from lumicontainer.sandbox.run import Run
+from lumicontainer.sandbox.run import capturing, log_line, make_environment, run_command
 from lumicontainer.sandbox.runtimes.runtime import Base
+from lumicontainer.sandbox.step_run import StepRun
 from lumicontainer.sandbox.tree.foreign import in_place
 from lumicontainer.sandbox.tree.foreign.repack import repack
 from lumicontainer.sandbox.tree.index import write_index
@@ -57,7 +59,7 @@ async def require_cached_data(builder: Builder) -> None:
 
 async def _take_file(builder: Builder, task: Task, draft: Path) -> None:
     """Make the layer of what changes in the tree of an image file."""
-    run = Run(builder, BASE, (), task)
+    run = StepRun(builder, BASE, (), task)
     run.root.mkdir()
     await _write_layer(builder, draft, run.root / "upper")
     file = Path(builder.plan.bootstrap.file)
@@ -66,7 +68,7 @@ async def _take_file(builder: Builder, task: Task, draft: Path) -> None:
 
 
 async def _bootstrap(builder: Builder, task: Task, draft: Path) -> None:
-    run = Run(builder, BASE, (), task)
+    run = StepRun(builder, BASE, (), task)
     run.root.mkdir()
     await asyncio.to_thread(remove_tree, builder.place.sandbox)
     builder.place.sandbox.mkdir()
@@ -74,25 +76,25 @@ async def _bootstrap(builder: Builder, task: Task, draft: Path) -> None:
     await _fill(run, tree)
     if not bootstrap.by_debootstrap:
         _compare_versions(builder, await asyncio.to_thread(survey_tree, tree))
-    async with run.capturing(draft):
+    async with capturing(run, draft):
         no_links.clean_base(tree)
     builder.place.sandbox_layers = [name_of(draft)]
 
 
-async def _fill(run: Run, tree: Path) -> None:
+async def _fill(run: StepRun, tree: Path) -> None:
     """Make the tree of a base by the runtime's bootstrap, from this host's mirrors."""
     runtime, bootstrap, site = run.builder.runtime, run.builder.plan.bootstrap, run.builder.site
     mirror = require_mirror(site.mirror) if bootstrap.by_debootstrap else ""
     plain = plain_registry(bootstrap.image, site.mirrors)
     bootstrap = bootstrap._replace(image=mirrored_image(bootstrap.image, site.mirrors))
     base = Base(bootstrap, mirror, run.root, tree, plain, site)
-    environment = {**run.environment(), "SOURCE_DATE_EPOCH": str(EPOCH)}
+    environment = {**make_environment(run), "SOURCE_DATE_EPOCH": str(EPOCH)}
     if plain:
         environment |= {"APPTAINER_NOHTTPS": "1", "SINGULARITY_NOHTTPS": "1"}
     logs = partial(runtime.bootstrap_logs, base, run.root / "engine")
     # The engine downloads an image silently.
-    async with followed(logs, run.log_line):
-        await run.run(runtime.bootstrap(base), environment, writing=True)
+    async with followed(logs, functools.partial(log_line, run)):
+        await run_command(run, runtime.bootstrap(base), environment, writing=True)
 
 
 def _compare_versions(builder: Builder, found: Survey) -> None:

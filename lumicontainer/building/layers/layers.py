@@ -20,7 +20,8 @@ from lumicontainer.image.assembly.layout import GZIP
 from lumicontainer.image.assembly.recompress import recompress
 from lumicontainer.sandbox.builder import Builder, Stack
 from lumicontainer.sandbox.failures.failure import leak_failure
-from lumicontainer.sandbox.run import Run
+from lumicontainer.sandbox.run import capturing, prepare_sandbox, run_program, take_files
+from lumicontainer.sandbox.step_run import StepRun
 from lumicontainer.sandbox.tree.snapshot import STATE
 from lumicontainer.sandbox.workspace import remove_tree
 from lumicontainer.system import flock
@@ -46,14 +47,15 @@ async def begin(builder: Builder) -> None:
             await proving
             return
         with builder.progress.step("unpack") as task:
-            async with in_background(Run(builder, "unpack", stack, task).prepare()) as unpacking:
+            run = StepRun(builder, "unpack", stack, task)
+            async with in_background(prepare_sandbox(run)) as unpacking:
                 intact = await proving
                 if intact == stack:
                     await unpacking
                     return
             (builder.place.sandbox / STATE).unlink(missing_ok=True)
             if intact:
-                await Run(builder, "unpack", intact, task).prepare()
+                await prepare_sandbox(StepRun(builder, "unpack", intact, task))
 
 
 async def _prove(builder: Builder, stack: Stack, locks: Sequence[int]) -> Stack:
@@ -85,11 +87,11 @@ async def step_layer(builder: Builder, step: Step, below: Stack, wheels: Entry |
     """Return the layer of a step from the cache, or build it on ``below``."""
 
     async def make(task: Task, draft: Path) -> None:
-        run = Run(builder, step.name, below, task, secret_names=step.secrets, files=step.files)
+        run = StepRun(builder, step.name, below, task, secret_names=step.secrets, files=step.files)
         run.memory_per_job = step.memory_per_job
-        await run.prepare()
-        async with run.capturing(draft):
-            await run.program(step.program, wheels=wheels)
+        await prepare_sandbox(run)
+        async with capturing(run, draft):
+            await run_program(run, step.program, wheels=wheels)
         builder.place.sandbox_layers = [*(entry.name for entry in below), name_of(draft)]
 
     return await make_object(builder, step.name, _about(step, "layer", below), make)
@@ -102,10 +104,10 @@ async def wheels(builder: Builder, compiled: Compile, below: Stack) -> Entry:
         return await _send(builder, compiled, below, shown)
 
     async def make(task: Task, draft: Path) -> None:
-        run = Run(builder, shown, below, task, apart=True, secret_names=compiled.secrets)
+        run = StepRun(builder, shown, below, task, apart=True, secret_names=compiled.secrets)
         run.memory_per_job, run.as_user = compiled.memory_per_job, True
-        await run.program(compiled.program, packages=compiled.packages)
-        for wheel in run.left(".whl"):
+        await run_program(run, compiled.program, packages=compiled.packages)
+        for wheel in take_files(run, ".whl"):
             if found := leaks(wheel):
                 raise leak_failure(run, found)
             foreign.copy_below(wheel.parent, wheel.name, draft / wheel.name)

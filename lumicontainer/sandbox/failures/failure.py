@@ -21,8 +21,9 @@ from lumicontainer.errors import (
     SpaceError,
     StepError,
 )
-from lumicontainer.sandbox.builder import STAGED, Builder, StepRun
+from lumicontainer.sandbox.builder import Builder
 from lumicontainer.sandbox.failures import missing_packages
+from lumicontainer.sandbox.step_run import STAGED, StepRun
 from lumicontainer.sandbox.workspace import FAILED
 from lumicontainer.system import budget, process
 from lumicontainer.system.files import no_links
