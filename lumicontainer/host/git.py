@@ -58,13 +58,15 @@ def whole_commit(url: str, commit: str, mirrors: Mapping[str, str]) -> str:
 def resolve_revision(url: str, revision: str, mirrors: Mapping[str, str]) -> str:
     """Return the commit of a branch, a tag or digits of a commit; of the main branch if empty.
 
+    As in pip a branch comes before a tag of the same name, and ``refs/pull/7/head`` is itself.
     Raises ``DownloadError`` if the repository has none of them.
     """
     if _WHOLE.fullmatch(revision):
         return revision
-    names = ["HEAD"]
-    if revision:
-        names = [f"refs/tags/{revision}^{{}}", f"refs/tags/{revision}", f"refs/heads/{revision}"]
+    names = [revision or "HEAD"]
+    if revision and not revision.startswith("refs/"):
+        names = [f"refs/heads/{revision}", f"refs/tags/{revision}"]
+    names = [each for name in names for each in (f"{name}^{{}}", name)]
     found = _read_names(url, names, mirrors)
     for name in names:
         if name in found and _WHOLE.fullmatch(found[name]):

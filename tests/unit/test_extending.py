@@ -177,6 +177,14 @@ def problems_of(folder: Path, name: str, text: str) -> list[tuple[str, str]]:
     return [(each.what, each.where.removeprefix(f"{folder}/")) for each in found]
 
 
+def test_a_lock_of_uv_is_exported_without_packages_for_development(tmp_path: Path) -> None:
+    file = tmp_path / "uv.lock"
+    file.write_text("version = 1\n")
+    with pytest.raises(InputError) as refused:
+        read_additions([], [file], [])
+    assert "uv export --no-dev" in refused.value.problems[0].hint
+
+
 def test_a_file_that_names_itself_is_refused(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text("rich\n\n-r a.txt\n")
     found = problems_of(tmp_path, "a.txt", "-r b.txt\n--requirement=a.txt\n")

@@ -254,13 +254,16 @@ def test_a_branch_is_resolved_to_a_commit_that_is_said_and_locked(
     commit = upstream.head(tool)
     upstream.git("branch", "old", at=tool)
     upstream.git("tag", "-m", "x", "v1", at=tool)
+    upstream.git("update-ref", "refs/pull/7/head", commit, at=tool)
     upstream.later(tool)
-    for revision in ("old", "v1", commit[:8]):
+    for revision in ("old", "v1", commit[:8], "refs/pull/7/head", "refs/tags/v1"):
         found, said = prepare(f"git+{UPSTREAM}tool@{revision}", tmp_path, upstream.mirrors)
         assert said == f"{UPSTREAM}tool: {revision} is the commit {commit}"
         assert names(found) == {"a": "", "pyproject.toml": ""}
         vcs = {"type": "git", "url": f"{UPSTREAM}tool", "requested-revision": revision}
         assert locked(found)["vcs"] == {**vcs, "commit-id": commit}
+    upstream.git("tag", "old", at=tool)
+    assert git.resolve_revision(f"{UPSTREAM}tool", "old", upstream.mirrors) == commit
     _, said = prepare(f"git+{UPSTREAM}tool", tmp_path, upstream.mirrors)
     assert said.endswith(upstream.head(tool))
     with pytest.raises(DownloadError, match="has no branch or tag 'none'"):

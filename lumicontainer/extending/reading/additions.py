@@ -35,7 +35,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _PIN = re.compile(r"#(?:.*&)?sha256=[0-9a-f]{64}(?:&|$)")
 """A hash in a URL, which uv writes into its lock and compares."""
 _EXPORTS = {
-    "uv.lock": "run uv export --no-emit-project --format pylock.toml -o pylock.toml",
+    "uv.lock": "run uv export --no-dev --no-emit-project --format pylock.toml -o pylock.toml",
     "poetry.lock": "run poetry export -o requirements.txt",
 }
 

@@ -19,6 +19,7 @@ from lumicontainer.importing.draft import (
     fault,
     hide_passwords,
 )
+from lumicontainer.importing.replacements import replacement_for
 from lumicontainer.importing.shell.options import knows_option
 from lumicontainer.packages.lines import EDITABLE, FILES, HASH, Option, read_line
 from lumicontainer.system.files.recipe_folder import read_bytes
@@ -163,8 +164,13 @@ def _add_named(line: FileLine, read: Requirement, *, hashed: bool) -> None:
     if not meant:
         line.note(NOT_NEEDED, f"not for Python {python} on Linux")
         return
+    name = canonicalize_name(read.name)
+    row = replacement_for("python_versions", name, line.draft.goal.accelerator)
+    if row and not read.specifier.contains(row["version"], prereleases=True):
+        line.refuse(row["refuse"])
+        return
     asked = f"{read.specifier} was asked for" if read.specifier else ""
-    if line.decided("python", canonicalize_name(read.name), asked):
+    if line.decided("python", name, asked):
         return
     read.marker = None
     plain = str(read)

@@ -4,6 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer.importing.draft import Draft, Goal
+from lumicontainer.importing.lists.requirements import read_requirements
+
 from .conftest import Import, notes, rows
 
 UNKNOWN = "the option '{}' of conda is not known, so nothing of this line is carried"
@@ -97,3 +100,29 @@ def test_requirements_are_decoded_as_pip_does(
     (tmp_path / "more.txt").write_bytes("numpy\r\nörx\r\n".encode(encoding))
     draft = imported("requirements.txt", "-r more.txt")
     assert rows(draft)[1:] == [(1, "carried", "numpy"), (2, "not carried", "örx")]
+
+
+@pytest.mark.parametrize(
+    ("requirement", "missing"),
+    [
+        ("bitsandbytes", False),
+        ("bitsandbytes>=0.43", False),
+        ("bitsandbytes==0.45.2", True),
+        ("bitsandbytes<0.46", True),
+        ("mamba-ssm", True),
+        ("causal_conv1d>=1.4", True),
+    ],
+)
+def test_a_package_that_has_no_code_for_amd_s_gpus_is_missing(
+    tmp_path: Path, requirement: str, missing: bool
+) -> None:
+    (tmp_path / "requirements.txt").write_text(requirement)
+    draft = Draft(tmp_path, Goal("rocm", "ubuntu noble", "3.12"), "mine")
+    read_requirements(draft, "requirements.txt")
+    assert [each.missing for each in draft.missing()] == [requirement] * missing
+    assert list(draft.python) == [requirement] * (not missing)
+
+
+def test_an_old_version_for_nvidia_s_gpus_is_carried_elsewhere(imported: Import) -> None:
+    draft = imported("requirements.txt", "bitsandbytes==0.45.2\n")
+    assert list(draft.python) == ["bitsandbytes==0.45.2"]
