@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 from lumicontainer.api.caching import CacheRow, Examination, Pruned, PruneRequest, about
 from lumicontainer.api.recipes import RecipeRequest
 from lumicontainer.api.values import OnProgress, progress_of
-from lumicontainer.cache.shared import prune as pruning
-from lumicontainer.cache.shared.prune import Published
+from lumicontainer.cache import pruning
+from lumicontainer.cache.shared import contents
+from lumicontainer.cache.shared.contents import Published
 from lumicontainer.cache.shared.publish import DAMAGED, NEW, THERE, objects_of, publish
 from lumicontainer.cache.shared.shared import FOLDER, SharedCache
 from lumicontainer.cache.store import Cache, Entry
@@ -81,7 +82,7 @@ def list_shared() -> SharedContent:
 def verify_shared(on_progress: OnProgress | None = None) -> Examination:
     """Read every byte of the shared cache; damaged objects stay."""
     shared = open_shared()
-    published, damaged = list(pruning.published(shared)), []
+    published, damaged = list(contents.published(shared)), []
     with progress_of(on_progress) as progress:
         progress.expect(len(published))
         for each in published:
@@ -103,16 +104,21 @@ def prune_shared(request: PruneRequest) -> Pruned:
         hint = "add --max-size SIZE, --max-age DAYS or both"
         raise InputError(Problem("a shared cache has no limit of its own", hint=hint))
     shared, dry, limit = open_shared(), request.dry_run, request.max_size
-    published = list(pruning.published(shared))
-    before, others = request.oldest(), request.others
-    old = pruning.removable(published, limit=limit, before=before, others=others)
-    outcomes = [(each, pruning.remove(each, dry=dry)) for each in old]
+    published, problems = list(contents.published(shared)), []
+
+    def remove(each: Published) -> bool:
+        if not (each.own or request.others):
+            return False
+        problem = contents.remove(each, dry=dry)
+        problems.extend([problem] if problem else [])
+        return not problem
+
+    gone = pruning.prune(published, remove, limit=limit, before=request.oldest())
     if not dry:
         shared.remove_drafts()
-    removed = [_row(each) for each, problem in outcomes if problem is None]
+    removed = [_row(each) for each in gone]
     size = sum(each["bytes"] for each in removed)
     left = sum(each.size for each in published) - size
-    problems = [problem for _, problem in outcomes if problem]
     return Pruned(shared.root, removed, size, left, limit, dry, problems=problems)
 
 

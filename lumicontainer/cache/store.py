@@ -29,7 +29,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, Self
 
-from lumicontainer.cache import drafts, written
+from lumicontainer.cache import drafts, pruning, written
 from lumicontainer.system import flock
 from lumicontainer.system.files.regular import open_no_link
 from lumicontainer.system.files.trust import make_private_folders
@@ -301,20 +301,15 @@ class Cache:
     def prune(
         self, limit: int, keep: Collection[str] = (), *, before: float = 0, dry: bool = False
     ) -> list[Entry]:
-        """Remove the least recently used objects until the cache has at most ``limit`` bytes.
+        """Remove objects as ``pruning.prune`` does; return them, and keep all if ``dry`` is set.
 
-        Compiled wheels go last: they are small, and compiling is what takes longest. What was last
-        used ``before`` a moment goes too. Objects in ``keep`` and objects that a build uses stay.
-        Returns the removed objects; ``dry`` keeps all.
+        Objects in ``keep`` and objects that a build uses stay.
         """
-        entries = sorted(self.entries(), key=lambda entry: (entry.kind == "wheels", entry.used))
-        total, gone = sum(entry.size for entry in entries), []
-        for entry in entries:
-            old = total > limit or entry.used < before
-            if old and entry.name not in keep and self.remove(entry.name, dry=dry):
-                total -= entry.size
-                gone.append(entry)
-        return gone
+
+        def remove(entry: Entry) -> bool:
+            return entry.name not in keep and self.remove(entry.name, dry=dry)
+
+        return pruning.prune(self.entries(), remove, limit=limit, before=before)
 
     def use_lock(self, name: str) -> Path:
         """Return the file with a shared lock while an object is used."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.cache.shared import prune, publish, trusted
+from lumicontainer.cache.shared import contents, publish, trusted
 from lumicontainer.cache.shared.shared import SharedCache, Untrusted
 from lumicontainer.cache.store import ENTRY, LAYER, SUMS, Cache, Damaged, Entry, object_name
 from lumicontainer.errors import HostError, InputError
@@ -321,8 +321,8 @@ def test_who_may_not_change_an_object_cannot_remove_it(published: Entry, team: S
     if child == 0:
         if os.geteuid() == 0:
             os.setresuid(*[STRANGER - 1] * 3)
-        (found,) = prune.published(team)
-        problem = prune.remove(found, dry=False)
+        (found,) = contents.published(team)
+        problem = contents.remove(found, dry=False)
         os._exit(problem is None or f"only its owner {STRANGER} may" not in problem.why)
     assert os.waitpid(child, 0)[1] == 0
     assert files(folder) == files(published.folder)

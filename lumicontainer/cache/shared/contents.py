@@ -5,7 +5,7 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ class Published(NamedTuple):
     own: bool
     """Whether this user published it."""
     size: int
-    at: float
+    used: float
     """The time of its publication, in seconds since 1970."""
 
 
@@ -45,22 +45,6 @@ def _size(folder: Path) -> int:
         return sum(path.lstat().st_size for path in folder.iterdir())
     except OSError:  # It is closed to this user, or a file.
         return 0
-
-
-def removable(
-    found: Sequence[Published], *, limit: int | None, before: float, others: bool
-) -> list[Published]:
-    """Return what to remove so that at most ``limit`` bytes stay, and all from ``before``.
-
-    The oldest goes first, compiled wheels last. Objects of other users stay without ``others``.
-    """
-    total, gone = sum(each.size for each in found), []
-    for each in sorted(found, key=lambda each: (each.kind == "wheels", each.at)):
-        old = each.at < before or (limit is not None and total > limit)
-        if old and (each.own or others):
-            total -= each.size
-            gone.append(each)
-    return gone
 
 
 def remove(found: Published, *, dry: bool) -> Problem | None:
