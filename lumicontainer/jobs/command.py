@@ -19,6 +19,9 @@ from lumicontainer.jobs.follow import Asked, Listener
 from lumicontainer.jobs.variables import write_private
 
 RESULT = "result"
+NOT_SEEN = "its node did not write to this folder"
+SEEN_BY_ALL = "name a folder that all nodes see: export LUMICONTAINER_CACHE=FOLDER"
+"""Why a job has no log, and the hint."""
 _SIGNALLED = 128
 """Exit codes from here on are those of programs that a signal ended."""
 _CONTINUES = "repeat the command: it continues with the layers that are in the cache"
@@ -88,8 +91,7 @@ def _failure(folder: Path, end: follow.End) -> JobError:
     hint = next((hint for word, hint in _HINTS if word in how), _CONTINUES)
     hint = hint.format(number=end.number)
     if not log.exists():
-        how = f"{how}; its node did not write to this folder"
-        hint = "name a folder that all nodes see: export LUMICONTAINER_CACHE=FOLDER"
+        how, hint = f"{how}; {NOT_SEEN}", SEEN_BY_ALL
     kind = JobError if _ENDED.search(how) else LostJobError
     return kind(Problem(f"job {end.number} failed", str(log), how, hint))
 

@@ -1,4 +1,4 @@
-"""Keep a private folder for each job: its command, its log, and files beside the image.
+"""Keep a private folder for each job: its environment, its log, and files beside the image.
 
 The command that sent a job holds a lock in the folder. If that command is killed, its job goes on,
 and a later command removes what is left once Slurm knows the job no more.
@@ -14,13 +14,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lumicontainer.errors import HostError, JobError
-from lumicontainer.jobs import follow, slurm
+from lumicontainer.jobs import follow, slurm, variables
 from lumicontainer.system import flock
+from lumicontainer.system.files import trust
 from lumicontainer.system.files.write import write_whole
 
 FOLDERS = "jobs"
 """The folder of the cache that has a folder for each job."""
 _LOCK, _SENDER, _MARK = "lock", "sender", "mark"
+_SECRET = (follow.COMMAND, variables.FILE)
+"""The files with the environment of the command that sent the job."""
 _KEPT = 7 * 86_400
 """Seconds for which the folder of a failed job stays."""
 _SILENT = 3600
@@ -30,11 +33,11 @@ see our locks (Lustre with ``localflock``)."""
 
 @contextmanager
 def job_folder(parent: Path, prefix: str) -> Iterator[Path]:
-    """Create the private folder of a job; keep it, without its commands, if the job ran and failed.
+    """Create the private folder of a job; keep its log if the job ran and failed.
 
     Removes what killed commands left.
     """
-    parent.mkdir(mode=0o700, exist_ok=True)
+    trust.make_private_folders(parent)
     reclaim(parent)
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     held = flock.exclusive(folder / _LOCK)
@@ -55,6 +58,11 @@ def job_folder(parent: Path, prefix: str) -> Iterator[Path]:
         else:
             shutil.rmtree(folder, ignore_errors=True)
         os.close(held)
+
+
+def mark_failed(folder: Path) -> None:
+    """Let the log of a job be kept whose script ended with 0."""
+    (folder / follow.ENDED).unlink(missing_ok=True)
 
 
 @contextmanager
@@ -87,7 +95,7 @@ def reclaim(parent: Path) -> None:
 
 
 def _is_settled(folder: Path) -> bool:
-    return not (folder / _SENDER).exists() and not any(folder.rglob(follow.COMMAND))
+    return not (folder / _SENDER).exists() and not _secrets(folder)
 
 
 def _remove_old(folder: Path) -> None:
@@ -142,5 +150,9 @@ def _succeeded(folder: Path) -> bool:
 
 def _clean(folder: Path) -> None:
     """Remove all but the logs and results of a job that is over."""
-    for path in (*folder.rglob(follow.COMMAND), folder / _SENDER, folder / _MARK, folder / _LOCK):
+    for path in (*_secrets(folder), folder / _SENDER, folder / _MARK, folder / _LOCK):
         path.unlink(missing_ok=True)
+
+
+def _secrets(folder: Path) -> list[Path]:
+    return [path for name in _SECRET for path in folder.rglob(name)]

@@ -1,8 +1,6 @@
 """Run lumi-verify as a Slurm job: write the batch script, submit it, follow it, collect."""
 
-import shutil
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +11,11 @@ from lumicontainer.engines import Engine
 from lumicontainer.errors import Problem
 from lumicontainer.image.records import read_results
 from lumicontainer.inside.node.cpulist import parse_cpus
-from lumicontainer.jobs import follow, slurm, variables
+from lumicontainer.jobs import command, follow, slurm, variables
+from lumicontainer.jobs.folders import FOLDERS, job_folder, mark_failed
 from lumicontainer.jobs.follow import Asked, Listener
 from lumicontainer.system import budget, process
+from lumicontainer.system.files.user_cache import cache_root, require_usable
 from lumicontainer.verify.local import names, verify_command
 from lumicontainer.verify.results import PartialResult, passed
 from lumicontainer.verify.subject import Row
@@ -128,20 +128,14 @@ def run(job: Job, listener: Listener) -> Collected:
         return Collected(())
     slurm.require("leave out --nodes and --partition to verify on this host")
     asked = Asked(job.partition, job.account, more=variables.OPTIONS)
-    # In the current folder, because /tmp is local to each node.
-    folder = Path(tempfile.mkdtemp(prefix="lumi-verify-", dir=Path.cwd()))
-    folder.chmod(0o755)
-    try:
+    cache = cache_root()
+    require_usable(cache)
+    with job_folder(cache / FOLDERS, "lumi-verify-") as folder:
         variables.write_variables(folder)
         end = follow.run(folder, script(job, folder), asked, listener)
         collected = _collect(job, folder, end.how)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    finally:
-        (folder / variables.FILE).unlink(missing_ok=True)
-    if collected.problem is None:
-        shutil.rmtree(folder, ignore_errors=True)
+        if collected.problem:
+            mark_failed(folder)
     return collected
 
 
@@ -171,5 +165,7 @@ def _collect(job: Job, folder: Path, end: str) -> Collected:
     printed = process.last_lines(log.read_text(errors="replace")) if log.exists() else ""
     why = "\n".join(filter(None, (end or failed[0], printed)))
     hint = f"{slurm.ASKS}; sbatch accepts the script next to the log once more"
+    if not log.exists():
+        why, hint = f"{why}; {command.NOT_SEEN}", command.SEEN_BY_ALL
     problem = Problem("the job failed", f"the whole log: {log}", why, hint)
     return Collected(tuple(parts), problem)

@@ -36,7 +36,8 @@ def never_ending(image: Path, *names: str) -> list[object]:
 @pytest.fixture
 def slow(proof: Path, cluster: Env, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """Send such a job; return once it runs."""
-    with started(never_ending(proof, "proof/pictures"), cwd=tmp_path, env=cluster) as process:
+    env = {**cluster, "LUMICONTAINER_CACHE": str(tmp_path / "cache")}
+    with started(never_ending(proof, "proof/pictures"), cwd=tmp_path, env=env) as process:
         assert any("proof/pictures" in line for line in process.stderr)
         yield process
 
@@ -103,7 +104,7 @@ def test_ctrl_c_cancels_the_job(slow: subprocess.Popen[str], cluster: Env, tmp_p
     slow.communicate(timeout=SECONDS)
     assert slow.returncode == 130
     wait_for(lambda: jobs_of(cluster, tmp_path) == [])
-    assert list(tmp_path.iterdir()) == []
+    assert list((tmp_path / "cache/jobs").iterdir()) == []
 
 
 @pytest.mark.parametrize("how", [(), ("--signal=KILL", "--batch")], ids=["cancelled", "killed"])
@@ -114,7 +115,7 @@ def test_a_job_that_somebody_ends_ends_with_7_and_keeps_its_log(
     _, stderr = slow.communicate(timeout=SECONDS)
     assert slow.returncode == 7, stderr
     assert "error: the job failed" in stderr
-    log = next(tmp_path.glob("lumi-verify-*/log"))
+    log = next(tmp_path.glob("cache/jobs/lumi-verify-*/log"))
     assert str(log) in stderr
     assert "proof/pictures" in log.read_text()
 

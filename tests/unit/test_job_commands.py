@@ -75,14 +75,14 @@ def test_a_job_that_verifies_gets_the_variables_and_leaves_them_nowhere(
     (one_node / "srun").write_text('#!/bin/sh\necho "TOKEN is $TOKEN" >&2\n')
     (one_node / "srun").chmod(0o755)
     monkeypatch.setenv("TOKEN", "it's mine")
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LUMICONTAINER_CACHE", str(tmp_path / "cache"))
     lines = list[str]()
     collected = verify.run(
         job_of([check("a/b")], "workstation", Path("x.sif")), Listener(lines.append)
     )
     assert collected.problem is not None, "srun wrote no report"
     assert "TOKEN is it's mine" in lines
-    (folder,) = tmp_path.glob("lumi-verify-*")
+    (folder,) = tmp_path.glob("cache/jobs/*")
     (folder / follow.LOG).unlink()
     assert not [each for each in folder.iterdir() if "mine" in each.read_text()]
     assert not [word for word in (one_node / "words").read_text().split() if "mine" in word]

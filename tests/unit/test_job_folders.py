@@ -11,10 +11,15 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.errors import JobError
-from lumicontainer.jobs import follow
-from lumicontainer.jobs.folders import job_folder, mark_beside, reclaim
+from lumicontainer.jobs import follow, variables
+from lumicontainer.jobs.folders import FOLDERS, job_folder, mark_beside, reclaim
+from lumicontainer.jobs.follow import Listener
+from lumicontainer.verify import job as verify
+
+from .test_verify_results import check, job_of
 
 COMMAND = follow.COMMAND
+SECRET = (COMMAND, variables.FILE)
 SQUEUE = """#!/bin/sh
 for each; do
     case $each in --name=*) cat "$0.jobs/${each#--name=}" 2>/dev/null ;; esac
@@ -22,6 +27,8 @@ done
 exit 0
 """
 SCONTROL = "#!/bin/sh\necho 'ClusterName             = one'"
+SBATCH = "#!/bin/sh\ncase $* in *--test-only*) exit ;; esac\nkill -KILL $PPID"
+"""Kill the command that sends a job."""
 DEAD = "#!/bin/sh\necho 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1"
 Queue = Callable[[str], None]
 
@@ -92,7 +99,8 @@ def killed(tmp_path: Path, **files: str) -> Path:
     parent, output = tmp_path / "jobs", tmp_path / "images/small.sif"
     output.parent.mkdir()
     names = {name.replace("_", "."): text for name, text in files.items()}
-    texts = {COMMAND: "export TOKEN=secret", f"one-x/{COMMAND}": "export TOKEN=secret", **names}
+    secret = dict.fromkeys([*SECRET, f"one-x/{COMMAND}"], "export TOKEN=secret")
+    texts = {**secret, **names}
     sender = multiprocessing.get_context("fork").Process(
         target=send_and_die, args=(parent, output, texts)
     )
@@ -101,6 +109,24 @@ def killed(tmp_path: Path, **files: str) -> Path:
     assert sender.exitcode == -signal.SIGKILL
     (folder,) = parent.iterdir()
     return folder
+
+
+def test_a_killed_command_that_verifies_leaves_nothing(
+    tmp_path: Path, programs: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs(sbatch=SBATCH)
+    monkeypatch.setenv("LUMICONTAINER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("TOKEN", "secret")
+    monkeypatch.chdir(tmp_path)
+    asked = (job_of([check("a/b")], "workstation", Path("x.sif")), Listener(lambda _: None))
+    sender = multiprocessing.get_context("fork").Process(target=verify.run, args=asked)
+    sender.start()
+    sender.join()
+    assert sender.exitcode == -signal.SIGKILL
+    (private,) = tmp_path.rglob(variables.FILE)
+    assert private.stat().st_mode & 0o777 == 0o600
+    reclaim(tmp_path / "cache" / FOLDERS)
+    assert not private.parent.exists()
 
 
 def make_old(folder: Path) -> None:
@@ -125,7 +151,7 @@ def test_of_a_killed_command_whose_job_failed_the_log_stays_for_a_week(
     folder = killed(tmp_path, log="text\n", **ended)
     reclaim(folder.parent)
     assert (folder / "log").read_text() == "text\n"
-    assert list(folder.rglob(COMMAND)) == []
+    assert [each for name in SECRET for each in folder.rglob(name)] == []
     assert list((tmp_path / "images").iterdir()) == []
     make_old(folder)
     reclaim(folder.parent)
