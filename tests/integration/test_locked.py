@@ -61,7 +61,7 @@ CANARY = pathlib.Path({canary!r})
 CANARY.parent.mkdir(parents=True, exist_ok=True)
 CANARY.touch()
 # A package of apt's that the layer itself takes says that this is the image.
-NEED = {need!r} if pathlib.Path("/usr/bin/hello").exists() else "apt-package-is-missing"
+NEED = {need!r} if pathlib.Path({seen!r}).exists() else "apt-package-is-missing"
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
@@ -77,9 +77,14 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 """
 
 
-def write_source(folder: Path, name: str, canary: Path, need: str = "") -> str:
-    """Write a source distribution whose code writes the canary; return its sha256."""
-    backend = BACKEND.format(name=name, need=need, canary=str(canary))
+def write_source(
+    folder: Path, name: str, canary: Path, need: str = "", seen: str = "/usr/bin/hello"
+) -> str:
+    """Write a source distribution whose code writes the canary; return its sha256.
+
+    It is of no use where the file ``seen`` is not there.
+    """
+    backend = BACKEND.format(name=name, need=need, canary=str(canary), seen=seen)
     called = f"{name}-1.0+held"
     files = {"pyproject.toml": PROJECT, "backend.py": backend}
     write_files(folder / "unpacked" / called, files)
