@@ -3,7 +3,7 @@
 import hashlib
 import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -206,8 +206,16 @@ class Built(NamedTuple):
 
 
 @contextmanager
-def build_extension(order: Order, output: Path, progress: Progress) -> Iterator[Built]:
-    """Yield an extension that is not packed; raise ``LockError`` if its image was replaced."""
+def build_extension(
+    order: Order,
+    output: Path,
+    progress: Progress,
+    resolved: Callable[[ImageState, str], object] = lambda *_: None,
+) -> Iterator[Built]:
+    """Yield an extension that is not packed; raise ``LockError`` if its image was replaced.
+
+    ``resolved`` gets the image and the key of the extension when its packages are chosen.
+    """
     with working_folder() as folder:
         site = _site_of(order, progress)
         # Later files may change: the user's, or those of code whose backend runs.
@@ -222,6 +230,7 @@ def build_extension(order: Order, output: Path, progress: Progress) -> Iterator[
             resolution = Resolution(container, facts, task.line)
             chosen = f"{head(output)}{_resolved(resolution, order, prepared, progress)}"
         lock = prepared.named_in(chosen)
+        resolved(before, key)
         count = units.count(len(locked.rows(lock)), "package")
         with progress.step(f"install {count}") as task:
             installation = Installation(container, facts, task.line)

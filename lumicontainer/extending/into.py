@@ -2,8 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from lumicontainer.constants import HOME, MANIFEST
@@ -12,10 +11,9 @@ from lumicontainer.extending.extension import ImageState, Order, build_extension
 from lumicontainer.extending.facts import Facts
 from lumicontainer.extending.record import Record, extension_key
 from lumicontainer.image import inspect, records, sif, squashfs
-from lumicontainer.image.assembly.assemble import Reached, Source
 from lumicontainer.image.assembly.layout import FOLDER
-from lumicontainer.image.assembly.reader import read_squashfs
 from lumicontainer.image.assembly.tree import Node, find_node
+from lumicontainer.image.image_copy import ImageCopy
 from lumicontainer.inside.image import extensible, user_software
 from lumicontainer.inside.image.user_software import LAYERS
 from lumicontainer.system.files.no_links import write_tree
@@ -26,6 +24,7 @@ from lumicontainer.system.terminal.progress import Progress
 
 _LABEL = "org.lumicontainer.extension"
 _PACKAGES = "packages.json"
+_RECORDS = (f"{HOME}/{_PACKAGES}", f"{HOME}/{MANIFEST}")
 _PROGRAM = f"{HOME}/lib/lumi_inside/image/user_software.py"
 _ENVIRONMENT = "/.singularity.d/env/91-user-software.sh"
 """The engines read these files in the order of their names; 90 is that of ``%environment``."""
@@ -59,24 +58,22 @@ def is_current(order: Order, output: Path) -> bool:
 
 def make(order: Order, output: Path, progress: Progress) -> Record:
     """Write a new image, and rename it when it is whole; raise what ``extension.make`` does."""
-    with (
-        build_extension(order, output, progress) as (tree, _, record, before),
-        partial_file(output) as draft,
-    ):
-        try:
-            with progress.step("pack") as task:
-                place = sif.root(order.image)
-                tables = read_squashfs(order.image, place.offset, size=place.size)
-                layer, packed = tree.with_name("layer"), tree.with_name("layer.sqsh")
-                _fill(layer, tree, tables.root, before, record)
-                squashfs.pack_as_root(layer, packed, *squashfs.form_of(order.image))
-                layers = [Source(order.image, place.offset, place.size, tables), Source(packed)]
-                reached = partial(task.reached, total=place.size + packed.stat().st_size)
-                _write(order.image, layers, draft, record.key, reached)
-            before.require_same()
-            replace(draft, output)
-        except OSError as error:
-            raise refused(error, "cannot write the image", str(output)) from error
+    with partial_file(output) as draft, ImageCopy(order.image, draft, progress) as copy:
+
+        def begin(before: ImageState, key: str) -> None:
+            copy.begin(_layout(order.image, key), _replaced(before))
+
+        with build_extension(order, output, progress, begin) as (tree, _, record, before):
+            try:
+                with progress.step("pack"):
+                    layer, packed = tree.with_name("layer"), tree.with_name("layer.sqsh")
+                    _fill(layer, tree, copy.root, before, record)
+                    squashfs.pack_as_root(layer, packed, *squashfs.form_of(order.image))
+                    copy.finish(packed)
+                before.require_same()
+                replace(draft, output)
+            except OSError as error:
+                raise refused(error, "cannot write the image", str(output)) from error
     return record
 
 
@@ -96,14 +93,21 @@ def _fill(layer: Path, tree: Path, root: Node, before: ImageState, record: Recor
     tree.rename(new)
 
 
+def _replaced(before: ImageState) -> list[str]:
+    """Return the paths of the files that the layer has, and the image may have."""
+    if records.is_recorded(before.image):
+        return [*_RECORDS]
+    return [path for path, _, _ in _startup_files(before.facts)]
+
+
 def _records(image: Path, record: Record) -> Iterator[tuple[str, int, bytes]]:
     """Yield the records of an image that change with its packages."""
     listed = {kind: dict(rows) for kind, rows in records.packages(image).items()}
     listed["python"] = {**listed.get("python", {}), **record.packages}
     content = f"{json.dumps(listed, indent=1)}\n".encode()
     sums = _sums(inspect.recorded(image, MANIFEST), {_PACKAGES: content})
-    yield f"{HOME}/{_PACKAGES}", 0o644, content
-    yield f"{HOME}/{MANIFEST}", 0o644, sums
+    for path, text in zip(_RECORDS, (content, sums), strict=True):
+        yield path, 0o644, text
 
 
 def _startup_files(facts: Facts) -> Iterator[tuple[str, int, bytes]]:
@@ -136,8 +140,8 @@ def _sums(text: bytes, changed: Mapping[str, bytes]) -> bytes:
     return "".join(f"{digests.get(name, old)}  {name}\n" for old, _, name in lines).encode()
 
 
-def _write(image: Path, layers: Sequence[Source], target: Path, key: str, reached: Reached) -> None:
-    """Write an image of the data of the old one and of the new layer."""
+def _layout(image: Path, key: str) -> sif.Layout:
+    """Return what the new image says of itself: what the old one does, and its extension."""
     found = records.metadata(image)
     labels = {**found.labels, _LABEL: key}
     if own := records.key(image):
@@ -145,5 +149,4 @@ def _write(image: Path, layers: Sequence[Source], target: Path, key: str, reache
         labels[inspect.KEY_LABEL] = extension_key(inputs)
     attributes = {"labels": labels, "deffile": found.definition or ""}
     metadata = {"data": {"attributes": attributes}, "type": "container"}
-    layout = sif.layout(found.definition or "", metadata)
-    squashfs.write_image(layers, target, layout, reached)
+    return sif.layout(found.definition or "", metadata)

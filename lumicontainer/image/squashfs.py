@@ -1,15 +1,17 @@
 """Pack file trees, and write image files from the squashfs of their layers."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Self
 
 from lumicontainer.constants import EPOCH
 from lumicontainer.errors import HostError, Problem, SpaceError
 from lumicontainer.image import sif
-from lumicontainer.image.assembly.assemble import Reached, Source, assemble_squashfs
+from lumicontainer.image.assembly.assemble import Assembly, Reached, Source
 from lumicontainer.image.assembly.layout import ZSTD
-from lumicontainer.image.assembly.reader import read_superblock
+from lumicontainer.image.assembly.reader import Squashfs, read_superblock
 from lumicontainer.system import process
 from lumicontainer.system.os_errors import FULL
 
@@ -39,26 +41,51 @@ def squash_command(
     return [str(program), str(tree), str(target), *options]
 
 
+class ImageWriter:
+    """Write an executable image of layers; use it in a ``with`` block.
+
+    The image is not flushed to the disk. ``reached`` gets the number of bytes copied so far.
+    """
+
+    def __init__(self, target: Path, plan: sif.Layout, reached: Reached = lambda _: None) -> None:
+        self._target, self._plan, self._reached = target, plan, reached
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._hashing = self._open.enter_context(sif.hash_root(self._target, self._plan))
+        self._file = self._open.enter_context(self._target.open("r+b"))
+        self._assembly = Assembly(self._file, self._plan.offset, EPOCH, self._advance)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def begin(self, lowest: Squashfs, replaced: Iterable[str]) -> None:
+        """Copy the data of the lowest layer before the others exist: see ``Assembly.begin``."""
+        self._assembly.begin(lowest, replaced)
+
+    def finish(self, layers: Sequence[Squashfs]) -> None:
+        """Add the other layers, the lowest first, and complete the image."""
+        size = self._assembly.finish(layers)
+        self._file.flush()
+        sif.complete(self._target, self._plan, self._hashing.finish(size))
+        apply_umask(self._target, 0o777)
+
+    def _advance(self, copied: int) -> None:
+        self._hashing.reach(self._plan.offset + copied)
+        self._reached(copied)
+
+
 def write_image(
     sources: Sequence[Source],
     target: Path,
     plan: sif.Layout,
     reached: Reached = lambda _: None,
 ) -> None:
-    """Write an executable image of layers, the lowest first; it is not flushed to the disk.
-
-    ``reached`` gets the number of bytes copied so far. Raises ``InputError`` if a layer is damaged.
-    """
-    with sif.hash_root(target, plan) as hashing:
-
-        def advance(copied: int) -> None:
-            hashing.reach(plan.offset + copied)
-            reached(copied)
-
-        size = assemble_squashfs(sources, target, plan.offset, EPOCH, advance)
-        parts = hashing.finish(size)
-    sif.complete(target, plan, parts)
-    apply_umask(target, 0o777)
+    """Write an image of layers, the lowest first; raise ``InputError`` if one is damaged."""
+    layers = [each.read(number) for number, each in enumerate(sources)]
+    with ImageWriter(target, plan, reached) as writer:
+        writer.finish(layers)
 
 
 def apply_umask(target: Path, mode: int) -> None:

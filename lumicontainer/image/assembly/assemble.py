@@ -30,12 +30,10 @@ class Source(NamedTuple):
     offset: int = 0
     size: int | None = None
     """The bytes that it may have; it may reach the end of the file if none are given."""
-    tables: Squashfs | None = None
-    """Its tables, if they have been read for its place among the layers."""
 
     def read(self, number: int) -> Squashfs:
         """Return the squashfs as the layer ``number``; raise ``InputError`` if it is damaged."""
-        return self.tables or read_squashfs(self.path, self.offset, number, self.size)
+        return read_squashfs(self.path, self.offset, number, self.size)
 
 
 def assemble_squashfs(
@@ -53,19 +51,51 @@ def assemble_squashfs(
     is damaged or does not fit the others.
     """
     layers = [each.read(number) for number, each in enumerate(sources)]
-    encoding = _common_encoding(layers, time)
-    root = merge_layers(layers)
     with target.open("r+b") as file:
-        data = _Data(file, offset, encoding, reached)
+        return Assembly(file, offset, time, reached).finish(layers)
+
+
+class Assembly:
+    """Write the squashfs of merged layers into an open file, at its byte ``offset``.
+
+    See ``assemble_squashfs``. The data of the lowest layer can be copied before the others exist.
+    """
+
+    def __init__(
+        self, file: BinaryIO, offset: int, time: int, reached: Reached = lambda _: None
+    ) -> None:
+        self._file, self._offset, self._time = file, offset, time
+        self._data = _Data(file, offset, reached)
+        self._lowest: list[Squashfs] = []
+
+    def begin(self, lowest: Squashfs, replaced: Iterable[str]) -> None:
+        """Copy the data of the lowest layer without those at the paths that others replace."""
+        for path in replaced:
+            tree.remove(lowest.root, path)
+        self._lowest = [lowest]
+        merge_layers(self._lowest)
+        self._data.copy(lowest)
+
+    def finish(self, layers: Sequence[Squashfs]) -> int:
+        """Add the other layers, write the tables, and return the size."""
+        begun = [node for layer in self._lowest for node in layer.files if node.links]
+        for node in begun:
+            node.links = 0
+        every = [*self._lowest, *layers]
+        encoding = _common_encoding(every, self._time)
+        root = merge_layers(every)
+        if not all(node.links for node in begun):
+            raise ValueError("a layer replaces files whose data were copied")
         for layer in layers:
-            data.copy(layer)
+            self._data.copy(layer)
+        data, file = self._data, self._file
         file.truncate(data.end)
         file.seek(data.end)
         try:
-            return write_tables(file, offset, root, data.place, data.fragments, encoding)
+            return write_tables(file, self._offset, root, data.place, data.fragments, encoding)
         except OwnersError as error:
             what, hint = f"the image has {error}", "let the layer chown its files to fewer owners"
-            raise InputError(Problem(what, str(layers[error.layer].path), hint=hint)) from error
+            raise InputError(Problem(what, str(every[error.layer].path), hint=hint)) from error
 
 
 def _common_encoding(layers: Sequence[Squashfs], time: int) -> Encoding:
@@ -91,11 +121,11 @@ def merge_layers(layers: Sequence[Squashfs]) -> Node:
 class _Data:
     """Copy the data of layers into a file, and know where each file's data are in it."""
 
-    def __init__(self, file: BinaryIO, begin: int, encoding: Encoding, reached: Reached) -> None:
+    def __init__(self, file: BinaryIO, begin: int, reached: Reached) -> None:
         self.end = begin + SUPERBLOCK_SIZE
         """The byte of the file after the data."""
         self.fragments: list[Fragment] = []
-        self._file, self._begin, self._encoding, self._reached = file, begin, encoding, reached
+        self._file, self._begin, self._reached = file, begin, reached
         self._copied = 0
         self._moves: list[tuple[Sequence[int], Sequence[int]]] = []
         """By layer: the begins of the copied ranges, and how far each moves."""
@@ -106,8 +136,9 @@ class _Data:
         """Copy what the merged tree uses of the next layer."""
         number = len(self._moves)
         used = [node for node in layer.files if node.links]
-        tails = _tails(used, self._encoding.block_size)
-        dead = _tails((node for node in layer.files if not node.links), self._encoding.block_size)
+        block_size = layer.superblock.block_size
+        tails = _tails(used, block_size)
+        dead = _tails((node for node in layer.files if not node.links), block_size)
         whole = [each for each in sorted(tails) if dead.get(each, set()) <= tails[each]]
         fragments = [layer.fragments[each] for each in whole]
         self._moves.append(self._copy_ranges(layer, [*_blocks(used), *map(_place, fragments)]))
@@ -150,9 +181,9 @@ class _Data:
         for begin, end in sorted(parts):
             offsets[begin] = len(kept)
             kept += content[begin:end]
-            if len(kept) > self._encoding.block_size:
+            if len(kept) > layer.superblock.block_size:
                 raise layout.damaged(layer.path, "ends of files overlap")
-        packed, mark = CODECS[self._encoding.compressor].compress(bytes(kept)), 0
+        packed, mark = CODECS[layer.superblock.compressor].compress(bytes(kept)), 0
         if len(packed) >= len(kept):
             packed, mark = bytes(kept), STORED_DATA
         self.fragments.append(Fragment(self.end - self._begin, len(packed) | mark))

@@ -80,15 +80,26 @@ def folders(root: Node) -> Iterator[Node]:
 def find_node(root: Node, path: str) -> Node | None:
     """Return the node of an absolute path without links; None if it is missing."""
     node: Node | None = root
-    for name in path.strip("/").encode().split(b"/"):
+    for name in filter(None, path.encode().split(b"/")):
         node = node.children.get(name) if node else None
     return node
 
 
+def remove(root: Node, path: str) -> None:
+    """Remove an absolute path without links from a tree, if it is there."""
+    above, _, name = path.rpartition("/")
+    if folder := find_node(root, above):
+        folder.children.pop(name.encode(), None)
+
+
 def count_links(root: Node) -> None:
     """Set ``links`` of each node of the tree."""
+    every = list(folders(root))
+    for folder in every:
+        for node in folder.children.values():
+            node.links = 0
     root.links = 2
-    for folder in folders(root):
+    for folder in every:
         for node in folder.children.values():
             if node.kind == FOLDER:
                 folder.links += 1

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from lumicontainer.errors import InputError
 from lumicontainer.image.assembly import layout
-from lumicontainer.image.assembly.assemble import Source, assemble_squashfs
+from lumicontainer.image.assembly.assemble import Assembly, Source, assemble_squashfs
+from lumicontainer.image.assembly.reader import read_squashfs
 from lumicontainer.image.assembly.recompress import recompress
 from lumicontainer.image.assembly.tree import Node
 from lumicontainer.image.assembly.writer import Placed, write_tables
@@ -131,6 +132,32 @@ def test_no_byte_of_a_removed_file_is_in_the_image(
     assert not any(piece in content for piece in pieces)
     assert noise(2, 50) in content
     assert noise(3, 60) in content
+
+
+def assemble_in_two_steps(folder: Path, replaced: list[str]) -> Path:
+    """Assemble the layers ``0`` and ``1``; the data of the first are copied before."""
+    target = folder / "two-steps"
+    with target.open("w+b") as file:
+        assembly = Assembly(file, 0, 0)
+        assembly.begin(read_squashfs(folder / "0"), replaced)
+        assembly.finish([read_squashfs(folder / "1", number=1)])
+    return target
+
+
+def test_the_data_of_the_lowest_layer_can_be_copied_before_the_others_exist(
+    tmp_path: Path,
+) -> None:
+    same = File(noise(4, 300))
+    below = Tree({b"list": noise(1, 5000), b"kept": noise(2, 9000), b"one": same, b"two": same})
+    above = Tree({b"list": noise(3, 70), b"new": Tree({b"f": b"x"})})
+    whole = assemble_layers(tmp_path, [below, above])
+    assert assemble_in_two_steps(tmp_path, ["/list", "/no/such"]).read_bytes() == whole.read_bytes()
+
+
+def test_files_whose_data_were_copied_cannot_be_replaced(tmp_path: Path) -> None:
+    assemble_layers(tmp_path, [Tree({b"list": b"x" * 5000}), Tree({b"list": b"y"})])
+    with pytest.raises(ValueError, match="replaces files whose data were copied"):
+        assemble_in_two_steps(tmp_path, ["/other"])
 
 
 def test_a_file_that_stays_under_another_name_keeps_its_bytes(tmp_path: Path) -> None:
