@@ -55,6 +55,10 @@ for _ in range(50):
 """
 IMAGE = "users.sif"
 BASE = "library/debian:bookworm"
+FOREIGN = "foreign.sif"
+ONLY = "summary: the other image and what every image has\nbase: mine-base\nlayers: []\n"
+IMPORT = ("python3", "-c", "import tabulate; print(tabulate.__file__)")
+SITE = "lib/python3.11/site-packages/tabulate/__init__.py"
 
 
 def inside(*words: object) -> subprocess.CompletedProcess[str]:
@@ -73,7 +77,8 @@ def installed() -> None:
         (home / "recipes" / name).parent.mkdir(parents=True, exist_ok=True)
         (home / "recipes" / name).write_text(text)
     script = (
-        "rm -rf venv && python3 -m venv venv && venv/bin/pip install --quiet lumicontainer-*.whl"
+        "rm -rf venv && python3 -m venv venv"
+        ' && venv/bin/pip install --quiet "$(ls lumicontainer-*.whl)[lock]"'
     )
     done = inside("sh", "-c", script)
     assert done.returncode == 0, done.stderr
@@ -99,13 +104,32 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folders = " ".join(f"$1{folder}" for folder in system.site().folders)
     hook = [f"--customize-hook=mkdir -p $1/mnt {folders}"]
     # The engine shows PRoot in the container, and Debian's is linked with libtalloc.
-    words = ["mmdebstrap", "--variant=minbase", "--include=libtalloc2", *hook]
+    words = ["mmdebstrap", "--variant=minbase", "--include=libtalloc2,python3", *hook]
     words += ["bookworm", work / "base.tar"]
     made = run([*words, system.site().mirror])
     assert made.returncode == 0, made.stderr
     with registry(work) as here:
         push(work / "base.tar", f"{here}/{BASE}")
         yield f"{here}/{BASE}"
+
+
+@pytest.fixture(scope="module")
+def foreign(base: str) -> str:
+    """Build an image by the engine alone, and write the recipe ``mine`` on it; return its name."""
+    plain = f"singularity build --no-https --force {FOREIGN} docker://{base}"
+    recipe = f"rm -rf mine && lumicontainer init mine --base-image {FOREIGN}"
+    done = inside("bash", "-c", f"{plain} && {recipe}")
+    assert done.returncode == 0, done.stderr[-3000:]
+    home = system.SYSTEM / system.HOME.strip("/")
+    (home / "mine/only.yaml").write_text(ONLY)
+    return FOREIGN
+
+
+def succeed(*words: object) -> subprocess.CompletedProcess[str]:
+    """Run a command as ``inside`` does; it must end well."""
+    done = inside(*words)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done
 
 
 def test_no_user_namespace_can_be_made_and_the_engine_has_setuid() -> None:
@@ -166,6 +190,30 @@ def test_a_rendered_definition_is_built_by_proot(base: str) -> None:
     seen = inside("singularity", "exec", "plain.sif", "cat", "/opt/builder.txt")
     assert seen.stdout == "0\n", seen.stderr
     assert inside("lumicontainer", "verify", "plain.sif", "--level", "quick").returncode == 0
+
+
+def test_an_image_of_the_engine_is_a_base_that_is_not_unpacked(foreign: str) -> None:
+    done = succeed("lumicontainer", "--verbose", "build", "mine/only.yaml")
+    assert "base: read files" not in done.stderr
+    seen = succeed("singularity", "exec", "only.sif", "lumi-entry", "--version")
+    assert re.fullmatch(r"lumi-entry \d\S*\n", seen.stdout), seen.stderr
+    succeed("lumicontainer", "verify", "only.sif", "--level", "quick")
+
+
+def test_a_layer_runs_commands_on_an_image_of_the_engine(foreign: str) -> None:
+    succeed("lumicontainer", "build", "mine/mine.yaml")
+    succeed("singularity", "exec", "mine.sif", "mine")
+    succeed("lumicontainer", "verify", "mine.sif", "--level", "quick")
+
+
+def test_an_image_of_the_engine_gets_packages_next_to_it_and_in_a_new_image(foreign: str) -> None:
+    extend = ("lumicontainer", "extend", foreign, "tabulate==0.9.0")
+    succeed(*extend, "-o", "packages.sqsh")
+    seen = succeed("lumicontainer", "run", "--with", "packages.sqsh", foreign, "--", *IMPORT)
+    assert seen.stdout == f"/user-software/{SITE}\n"
+    succeed(*extend, "--into", "more.sif")
+    seen = succeed("singularity", "exec", "more.sif", *IMPORT)
+    assert seen.stdout == f"/opt/user-software/00/{SITE}\n"
 
 
 def test_a_changed_last_layer_takes_a_tenth_of_the_engines_own_build(base: str) -> None:

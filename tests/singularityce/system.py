@@ -26,8 +26,8 @@ SYSTEM = FOLDER / "root"
 KEYRING = "pool/main/u/ubuntu-keyring/ubuntu-keyring_2023.11.28.1_all.deb"
 KEYRING_SHA256 = "36de43b15853ccae0028e9a767613770c704833f82586f28eb262f0311adb8a8"
 PACKAGES = (
-    *("ca-certificates", "debian-archive-keyring", "debootstrap", "mount", "passwd", "proot"),
-    *("python3-venv", "singularity-container", "squashfs-tools"),
+    *("ca-certificates", "curl", "debian-archive-keyring", "debootstrap", "mount", "passwd"),
+    *("proot", "python3-venv", "singularity-container", "squashfs-tools"),
 )
 USER, NUMBER = "builder", 23517
 HOME = f"/home/{USER}"
