@@ -13,7 +13,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lumicontainer.api.building import build
+    from lumicontainer.api.building import (
+        BuildRequest,
+        BuildResult,
+        BuiltImage,
+        Comparison,
+        CompiledLayer,
+        PlannedBuild,
+        build,
+        run_build,
+    )
     from lumicontainer.api.caching import (
         CacheContent,
         Examination,
@@ -26,10 +35,12 @@ if TYPE_CHECKING:
         verify_cache,
     )
     from lumicontainer.api.checking import CheckRequest, Judgment, check
+    from lumicontainer.api.extending import Extended, ExtendRequest, extend
     from lumicontainer.api.image import Image, inspect, run
     from lumicontainer.api.locking import LockRequest, WrittenLock, lock
     from lumicontainer.api.recipes import RecipeRequest
     from lumicontainer.api.rendering import Rendered, RenderRequest, render
+    from lumicontainer.api.sending import BuildJob, SentBuild
     from lumicontainer.api.shared_cache import (
         Publication,
         PublishRequest,
@@ -55,6 +66,8 @@ if TYPE_CHECKING:
     )
     from lumicontainer.api.values import BuildOptions, Check, OnProgress, Report, SlurmJob
     from lumicontainer.api.verifying import checks, verify
+    from lumicontainer.building.docker_output import DockerOutput
+    from lumicontainer.building.file_output import FileOutput
     from lumicontainer.core.resolve.decisions import Resolved
     from lumicontainer.host.recipes import resolve_recipe as resolve
     from lumicontainer.system.process import Finished
@@ -62,13 +75,23 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Binds",
+    "BuildJob",
     "BuildOptions",
+    "BuildRequest",
+    "BuildResult",
+    "BuiltImage",
     "CacheContent",
     "Check",
     "CheckRequest",
+    "Comparison",
+    "CompiledLayer",
+    "DockerOutput",
     "Event",
     "Examination",
     "Explanation",
+    "ExtendRequest",
+    "Extended",
+    "FileOutput",
     "Finished",
     "Image",
     "ImageRequest",
@@ -79,6 +102,7 @@ __all__ = [
     "LockRequest",
     "ModuleRequest",
     "OnProgress",
+    "PlannedBuild",
     "PruneRequest",
     "Pruned",
     "Publication",
@@ -88,6 +112,7 @@ __all__ = [
     "Rendered",
     "Report",
     "Resolved",
+    "SentBuild",
     "SharedContent",
     "SlurmJob",
     "WrittenLock",
@@ -96,6 +121,7 @@ __all__ = [
     "check",
     "checks",
     "explain_cache",
+    "extend",
     "find_binds",
     "inspect",
     "job_script",
@@ -109,6 +135,7 @@ __all__ = [
     "render",
     "resolve",
     "run",
+    "run_build",
     "verify",
     "verify_cache",
     "verify_shared",
@@ -117,7 +144,16 @@ __all__ = [
 ]
 
 _NAMES: Mapping[str, Sequence[str]] = {
-    "api.building": ("build",),
+    "api.building": (
+        "BuildRequest",
+        "BuildResult",
+        "BuiltImage",
+        "Comparison",
+        "CompiledLayer",
+        "PlannedBuild",
+        "build",
+        "run_build",
+    ),
     "api.caching": (
         "CacheContent",
         "Examination",
@@ -133,6 +169,11 @@ _NAMES: Mapping[str, Sequence[str]] = {
         "CheckRequest",
         "Judgment",
         "check",
+    ),
+    "api.extending": (
+        "ExtendRequest",
+        "Extended",
+        "extend",
     ),
     "api.image": (
         "Image",
@@ -162,6 +203,10 @@ _NAMES: Mapping[str, Sequence[str]] = {
         "publish_objects",
         "verify_shared",
     ),
+    "api.sending": (
+        "BuildJob",
+        "SentBuild",
+    ),
     "api.starting": (
         "Binds",
         "ImageRequest",
@@ -187,6 +232,8 @@ _NAMES: Mapping[str, Sequence[str]] = {
         "checks",
         "verify",
     ),
+    "building.docker_output": ("DockerOutput",),
+    "building.file_output": ("FileOutput",),
     "core.resolve.decisions": ("Resolved",),
     "system.process": ("Finished",),
     "system.terminal.forms": ("Event",),

@@ -2,20 +2,26 @@
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
+from lumicontainer.api import sending
 from lumicontainer.api.image import Image
+from lumicontainer.api.recipes import RecipeRequest
+from lumicontainer.api.sending import BuildJob, SentBuild
 from lumicontainer.api.values import BuildOptions, OnProgress, progress_of
-from lumicontainer.building import disk_space, docker_output, pipeline
+from lumicontainer.building import disk_space, pipeline
 from lumicontainer.building.checks import reproducibility, script_syntax, unnoticed
 from lumicontainer.building.checks.reproducibility import ChangedFile
+from lumicontainer.building.docker_output import DockerOutput, output_of
+from lumicontainer.building.file_output import FileOutput
 from lumicontainer.building.layers.fetch import offers
+from lumicontainer.building.output import OutputState
 from lumicontainer.building.secrets import read_secrets
-from lumicontainer.cache import proven
 from lumicontainer.cache.shared.shared import SharedCache
 from lumicontainer.cache.store import Cache
 from lumicontainer.core.model import Recipe
@@ -26,9 +32,7 @@ from lumicontainer.core.rules.rules import refuse
 from lumicontainer.errors import InputError, Problem, Problems
 from lumicontainer.host import site
 from lumicontainer.host.mirrors import read_mirrors
-from lumicontainer.host.recipes import resolve_recipe
-from lumicontainer.image import digests, integrity, records, sif
-from lumicontainer.jobs import folders
+from lumicontainer.jobs import folders, slurm
 from lumicontainer.jobs.builds import CompileJobs
 from lumicontainer.sandbox import runtimes
 from lumicontainer.sandbox.builder import Builder, read_patience
@@ -40,48 +44,153 @@ from lumicontainer.system.waiting import completed
 
 
 @dataclass(frozen=True)
+class BuildRequest(RecipeRequest):
+    """Say what is built, and what for: an image, unless another field is set."""
+
+    output: FileOutput | DockerOutput | None = None
+    """By default the file RECIPE.sif in the current folder."""
+    options: BuildOptions = field(default_factory=BuildOptions)
+    locked: bool = False
+    """Whether the pins of the lock are used only."""
+    dry_run: bool = False
+    """Whether the steps are planned, and nothing is done."""
+    check: bool = False
+    """Whether every step is built twice to compare its files, and no image is written."""
+    only_compile: str = ""
+    """The layer that is compiled into the cache; no image is written."""
+    job: BuildJob | None = None
+
+    def require_valid(self) -> None:
+        """Raise ``InputError`` if only an image file can be what is asked for."""
+        if self.job:
+            slurm.require("leave out --on to build on this host")
+        for_files = {
+            "--on": self.job,
+            "--only-compile": self.only_compile,
+            "--check": self.check,
+            "--dry-run": self.dry_run,
+        }
+        options = [option for option, value in for_files.items() if value]
+        if isinstance(self.output, DockerOutput) and options:
+            what = f"{options[0]} needs an image file"
+            hint = "leave it out, or name a file by --output"
+            raise InputError(Problem(what, "--output docker:NAME", hint=hint))
+
+    @property
+    def makes_an_image(self) -> bool:
+        """Return whether the result is an image."""
+        return not (self.check or self.only_compile)
+
+
+@dataclass(frozen=True)
 class BuildOrder:
-    """Hold what is built, and the file or the image of Docker that it becomes."""
+    """Hold the steps of a build, its output, and the output's state."""
 
     plan: Plan
     options: BuildOptions
-    path: Path
-    docker: str = ""
-    """The name of an image of Docker, in place of the file."""
-    current: bool = False
-    """Whether it is there already."""
+    output: FileOutput | DockerOutput
+    state: OutputState
     warnings: tuple[Problem, ...] = ()
     compile_jobs: CompileJobs | None = None
 
     @property
-    def output(self) -> str:
-        """Return what the user named, as one word."""
-        return f"{docker_output.PREFIX}{self.docker}" if self.docker else str(self.path)
-
-    @property
-    def name(self) -> str:
-        """Return the name of the image or of its file."""
-        return self.docker or self.path.name
+    def current(self) -> bool:
+        """Return whether the output is there already."""
+        return self.state.current
 
 
-def order(
-    resolved: Resolved,
-    output: str | Path | None,
-    options: BuildOptions,
-    compile_jobs: CompileJobs | None = None,
-) -> BuildOrder:
+class PlannedBuild(NamedTuple):
+    """Hold what a build would do."""
+
+    order: BuildOrder
+    taken: Mapping[str, str]
+    """By key: who published the layers that it would take from the shared cache."""
+    submitted: Sequence[str]
+    """The options of sbatch if it would submit a job."""
+
+
+class BuiltImage(NamedTuple):
+    """Hold the image of a build, and whether it was there already."""
+
+    image: Image
+    output: FileOutput | DockerOutput
+    key: str
+    current: bool
+
+
+class Comparison(NamedTuple):
+    """Hold the files that differ between two builds of the same layers."""
+
+    layers: int
+    files: Sequence[ChangedFile]
+
+
+class CompiledLayer(NamedTuple):
+    """Hold the name of a layer whose wheels are in the cache."""
+
+    name: str
+
+
+BuildResult: TypeAlias = PlannedBuild | SentBuild | CompiledLayer | Comparison | BuiltImage
+
+
+def run_build(
+    request: BuildRequest,
+    on_progress: OnProgress | None = None,
+    on_line: Callable[[str], None] = lambda _: None,
+) -> BuildResult:
+    """Do what a request asks for; ``on_line`` receives the lines of a job."""
+    request.require_valid()
+    order, job = _order(request), request.job
+    if not request.check:
+        _require_replaceable(order)
+    if request.dry_run:
+        return _preview(order, job)
+    if job and not (job.folder or (order.current and request.makes_an_image)):
+        return sending.send(order.plan, order.output.path, job, order.options, on_line)
+    if request.only_compile:
+        return _compile_layer(order, request.only_compile, on_progress)
+    if request.check:
+        return _build_twice(order, on_progress)
+    return _make(order, on_progress)
+
+
+def build(
+    recipe: str | Path | Resolved,
+    output: str | Path | None = None,
+    *,
+    platform: str | None = None,
+    options: BuildOptions | None = None,
+    on_progress: OnProgress | None = None,
+) -> Image:
+    """Build an image and run its quick checks, unless the file is the image already.
+
+    ``recipe`` is a name, a file, or what ``resolve`` returned, which has its platform. ``output``
+    is by default the recipe's name with ``.sif`` in the current folder. Raises any error of
+    ``lumicontainer.errors``; the file then stays as it was.
+    """
+    place, chosen = output_of(output), options or BuildOptions()
+    if isinstance(place, DockerOutput):
+        hint = f"lumicontainer build --output {output} leaves an image in Docker"
+        raise InputError(Problem("expected the file of an image", str(output), hint=hint))
+    request = BuildRequest(recipe, platform, output=place, options=chosen)
+    order = _order(request)
+    return _make(order, on_progress).image
+
+
+def _order(request: BuildRequest) -> BuildOrder:
     """Plan a build, and look whether its output is up to date; raise what is wrong with either."""
+    resolved, options, job = request.resolve(locked=request.locked), request.options, request.job
     _refuse_unfinished(resolved.recipe)
     script_syntax.refuse_unparsable(resolved)
     warnings = (*refuse(resolved.findings), *unnoticed.warnings(resolved, os.environ))
     plan = planned(resolved)
-    path = Path(output or f"{resolved.recipe.name}.sif").absolute()
-    if name := docker_output.name_of(output):
-        current = not options.rebuild and docker_output.is_current(plan, name)
-        return BuildOrder(plan, options, path, name, current, warnings)
-    pipeline.check_output(path)
-    current, doubts = _state(plan, path, options)
-    return BuildOrder(plan, options, path, "", current, (*warnings, *doubts), compile_jobs)
+    output = request.output or FileOutput(Path(f"{resolved.recipe.name}.sif"))
+    state = output.look(plan, verify=options.verify, fresh=options.rebuild)
+    jobs = None
+    if job and not request.only_compile:
+        jobs = job.compile_jobs(resolved.platform.name)
+    return BuildOrder(plan, options, output, state, (*warnings, *state.warnings), jobs)
 
 
 def _refuse_unfinished(recipe: Recipe) -> None:
@@ -93,31 +202,13 @@ def _refuse_unfinished(recipe: Recipe) -> None:
     problems.raise_if_any()
 
 
-def _state(plan: Plan, path: Path, options: BuildOptions) -> tuple[bool, Sequence[Problem]]:
-    """Return whether a file is what a build would make, and the warning if its bytes changed."""
-    if options.rebuild or not path.exists():
-        return False, ()
-    try:
-        sif.root(path)
-        checked = not options.verify or records.checked(path)
-        if not (checked and records.key(path) == plan.steps[-1].key):
-            return False, ()
-        found = proven.is_whole(path)
-    except (InputError, ValueError):
-        return False, ()
-    if found.state == digests.WHOLE:
-        return True, ()
-    hint = "do nothing: this build replaces it"
-    return False, (integrity.problem(path, found, level="warning")._replace(hint=hint),)
-
-
 @contextmanager
 def _open_builder(order: BuildOrder, on_progress: OnProgress | None) -> Iterator[Builder]:
     """Return what a build works with, if this host can build."""
     plan, options = order.plan, order.options
     secrets = read_secrets(options.secrets, plan)
     mirrors = read_mirrors(options.mirrors)
-    choice = runtimes.choose("docker" if order.docker else options.runtime)
+    choice = runtimes.choose(order.output.runtime(options.runtime))
     choice.runtime.require_plan(plan)
     store, shared = Cache(cache_root()).open(), SharedCache.named()
     # Only steps require it; meanwhile the cached layers are checked.
@@ -159,22 +250,25 @@ def _say_warnings(order: BuildOrder, place: Path, progress: Progress) -> None:
             progress.say(f"left out: {layer.name}: {layer.omitted}")
 
 
-def require_replaceable(order: BuildOrder) -> None:
+def _require_replaceable(order: BuildOrder) -> None:
     """Raise ``InputError`` if an existing image has what a new one would not have."""
-    if not (order.docker or order.current) and order.path.exists():
-        pipeline.check_replaced(order.path)
+    if not order.current:
+        order.output.require_replaceable()
 
 
-def require_options(order: BuildOrder) -> None:
-    """Raise an error for secrets, mirrors and a runtime with which no build begins."""
+def _preview(order: BuildOrder, job: BuildJob | None) -> PlannedBuild:
+    """Return what a build would do; raise an error for options with which no build begins."""
+    words: Sequence[str] = ()
     if not order.current:
         read_secrets(order.options.secrets, order.plan)
         read_mirrors(order.options.mirrors)
         if runtime := order.options.runtime:
             runtimes.usable(runtime)
+        words = sending.submitted(order.plan, job) if job else ()
+    return PlannedBuild(order, _taken(order), words)
 
 
-def taken(order: BuildOrder) -> dict[str, str]:
+def _taken(order: BuildOrder) -> dict[str, str]:
     """Return who published each layer that the build would take from the shared cache, by key."""
     shared = SharedCache.named()
     if order.current or order.options.rebuild or shared is None:
@@ -183,52 +277,29 @@ def taken(order: BuildOrder) -> dict[str, str]:
     return {each.key: each.publisher for each in offers(order.plan, Cache(cache_root()), shared)}
 
 
-def compile_layer(order: BuildOrder, layer: str, on_progress: OnProgress | None) -> None:
-    """Compile the wheels of one layer into the cache."""
+def _compile_layer(order: BuildOrder, layer: str, on_progress: OnProgress | None) -> CompiledLayer:
     with _open_builder(order, on_progress) as builder:
         completed(pipeline.compile_layer(builder, layer), builder.progress)
+    return CompiledLayer(layer)
 
 
-def build_twice(order: BuildOrder, on_progress: OnProgress | None) -> list[ChangedFile]:
-    """Build every layer twice; return the files that differ."""
+def _build_twice(order: BuildOrder, on_progress: OnProgress | None) -> Comparison:
     with _open_builder(order, on_progress) as builder:
-        pipeline.require_space(builder, order.path)
-        return completed(reproducibility.check(builder), builder.progress)
+        pipeline.require_space(builder, order.output.path)
+        files = completed(reproducibility.check(builder), builder.progress)
+    return Comparison(len(order.plan.steps) + 1, files)
 
 
-def make(order: BuildOrder, on_progress: OnProgress | None = None) -> Image:
-    """Build what is ordered, unless it is current; return the image."""
-    platform, options = order.plan.resolved.platform, order.options
+def _make(order: BuildOrder, on_progress: OnProgress | None = None) -> BuiltImage:
+    """Build what is ordered, unless it is current."""
+    platform, output = order.plan.resolved.platform, order.output
+    key = order.plan.steps[-1].key
     folders.reclaim(cache_root() / folders.FOLDERS)
     if order.current:
-        return Image(order.path, platform)
-    require_replaceable(order)
+        return BuiltImage(Image(output.path, platform), output, key, current=True)
+    _require_replaceable(order)
     with _open_builder(order, on_progress) as builder:
-        if order.docker:
-            docker_output.build(builder, order.docker, verify=options.verify)
-        else:
-            pipeline.build_file(builder, order.path, verify=options.verify)
+        output.build(builder, verify=order.options.verify)
         seconds = {name: round(each, 1) for name, each in builder.progress.times.items()}
-    return Image(order.path, platform, seconds=seconds)
-
-
-def build(
-    recipe: str | Path | Resolved,
-    output: str | Path | None = None,
-    *,
-    platform: str | None = None,
-    options: BuildOptions | None = None,
-    on_progress: OnProgress | None = None,
-) -> Image:
-    """Build an image and run its quick checks, unless the file is the image already.
-
-    ``recipe`` is a name, a file, or what ``resolve`` returned, which has its platform. ``output``
-    is by default the recipe's name with ``.sif`` in the current folder. Raises any error of
-    ``lumicontainer.errors``; the file then stays as it was.
-    """
-    resolved = recipe if isinstance(recipe, Resolved) else resolve_recipe(recipe, platform=platform)
-    found = order(resolved, output, options or BuildOptions())
-    if found.docker:
-        hint = f"lumicontainer build --output {output} leaves an image in Docker"
-        raise InputError(Problem("expected the file of an image", str(output), hint=hint))
-    return make(found, on_progress)
+    image = Image(output.path, platform, seconds=seconds)
+    return BuiltImage(image, output, key, current=False)

@@ -1,9 +1,12 @@
 """Leave an image in a Docker daemon, in place of an image file (``--output docker:NAME``)."""
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from lumicontainer.building import pipeline
+from lumicontainer.building.file_output import FileOutput
+from lumicontainer.building.output import OutputState
 from lumicontainer.cache import usage
 from lumicontainer.constants import HOME, search_path
 from lumicontainer.core.plan.steps import Plan
@@ -21,32 +24,54 @@ PREFIX = "docker:"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._/-]*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?")
 
 
-def name_of(output: Path | str | None) -> str:
-    """Return the name of an image in the daemon; empty if ``output`` names a file.
+@dataclass(frozen=True)
+class DockerOutput:
+    """Name an image in a Docker daemon; raise ``InputError`` if the name is invalid."""
 
-    Raises ``InputError`` for an invalid name.
-    """
-    text = str(output or "")
-    if not text.startswith(PREFIX):
-        return ""
-    name = text.removeprefix(PREFIX)
-    if not _NAME.fullmatch(name):
-        hint = "write it like --output docker:pytorch:2.13"
-        raise InputError(Problem(f"invalid name of an image '{name}'", "--output", hint=hint))
-    return name
+    name: str
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            what, hint = f"invalid name of an image '{self.name}'", f"--output {PREFIX}pytorch:2.13"
+            raise InputError(Problem(what, "--output", hint=f"write it like {hint}"))
+
+    @property
+    def word(self) -> str:
+        """Return what ``--output`` takes."""
+        return f"{PREFIX}{self.name}"
+
+    @property
+    def path(self) -> Path:
+        """Return the name that a file of this image would have."""
+        return Path(self.word).absolute()
+
+    def runtime(self, _: str | None) -> str:
+        """Return the runtime of the daemon, which gets the image."""
+        return "docker"
+
+    def look(self, plan: Plan, *, verify: bool, fresh: bool) -> OutputState:  # noqa: ARG002 - of Output
+        """Return whether the daemon's image of this name was built from the same inputs."""
+        if fresh:
+            return OutputState(current=False)
+        labels = daemon.labels_of(daemon.connect(), self.name)
+        same = labels.get(KEY_LABEL) == plan.steps[-1].key
+        return OutputState(same and labels.get(CHECKED_LABEL) == "yes")
+
+    def require_replaceable(self) -> None:
+        """Do nothing: the daemon keeps the old image without its name."""
+
+    def build(self, builder: Builder, *, verify: bool) -> None:
+        """Build the image file, check it, leave its content in the daemon, and prune the cache."""
+        usage.wanted_limit()  # An invalid size ends the command before it builds.
+        stack = completed(_build(builder, self.name, verify=verify), builder.progress)
+        usage.settle(builder.cache, stack, builder.progress.say)
 
 
-def is_current(plan: Plan, name: str) -> bool:
-    """Return whether the daemon's image of this name was built from the same inputs."""
-    labels = daemon.labels_of(daemon.connect(), name)
-    return labels.get(KEY_LABEL) == plan.steps[-1].key and labels.get(CHECKED_LABEL) == "yes"
-
-
-def build(builder: Builder, name: str, *, verify: bool) -> None:
-    """Build the image file, check it, leave its content in the daemon, and prune the cache."""
-    usage.wanted_limit()  # An invalid size ends the command before it builds.
-    stack = completed(_build(builder, name, verify=verify), builder.progress)
-    usage.settle(builder.cache, stack, builder.progress.say)
+def output_of(word: str | Path | None) -> FileOutput | DockerOutput | None:
+    """Return the output that a word names, as ``--output`` takes it; None for the default."""
+    if str(word or "").startswith(PREFIX):
+        return DockerOutput(str(word).removeprefix(PREFIX))
+    return FileOutput(Path(word)) if word else None
 
 
 async def _build(builder: Builder, name: str, *, verify: bool) -> Stack:

@@ -3,7 +3,6 @@
 import asyncio
 import functools
 import re
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from lumicontainer.building import disk_space
 from lumicontainer.building.checks import smoke
 from lumicontainer.building.layers import additions, fetch, layers
 from lumicontainer.building.layers import base as bases
-from lumicontainer.cache import store, usage
+from lumicontainer.cache import store
 from lumicontainer.core.model import Platform
 from lumicontainer.core.plan.steps import Compile, Plan, Step
 from lumicontainer.core.render.render import render, render_help, render_notes
@@ -26,53 +25,17 @@ from lumicontainer.sandbox.run import prepare_sandbox, run_as_root
 from lumicontainer.sandbox.runtimes.runtime import Runtime
 from lumicontainer.sandbox.step_run import StepRun
 from lumicontainer.sandbox.workspace import remove_tree
-from lumicontainer.system import process, units
-from lumicontainer.system.files import no_links, trust
-from lumicontainer.system.files.partial import partial_file, remove_leftovers, require_folder_of
+from lumicontainer.system import process
+from lumicontainer.system.files import no_links
+from lumicontainer.system.files.partial import partial_file, remove_leftovers
 from lumicontainer.system.files.write import replace, sync
 from lumicontainer.system.os_errors import refused
-from lumicontainer.system.waiting import completed, task_group
-
-
-def check_output(output: Path) -> None:
-    """Raise ``InputError`` if the output cannot be written or would replace another file."""
-    require_folder_of(output, "image")
-    # The image is checked, and so executed, before it gets its name.
-    if problem := trust.doubt(output.parent, "the image's folder", "--output", owners=False):
-        raise InputError(problem)
-    if output.exists() or output.is_symlink():
-        try:
-            sif.read_objects(output)
-        except InputError as error:
-            why = f"{error.problems[0].why}; a build replaces only images"
-            hint = "name another --output, or move the file away"
-            raise InputError(
-                Problem("the output is not an image", str(output), why, hint)
-            ) from error
-
-
-def check_replaced(output: Path) -> None:
-    """Raise ``InputError`` if the old image has an overlay (``singularity overlay create``)."""
-    size = sum(each.size for each in sif.read_objects(output) if each.form == sif.EXT3)
-    if size:
-        why = f"a new image would not have its {units.size(size)}"
-        hint = "name another --output, or move the image away"
-        raise InputError(Problem("the image has an overlay of yours", str(output), why, hint))
+from lumicontainer.system.waiting import task_group
 
 
 def compression_of(runtime: Runtime, platform: Platform) -> str:
     """Return a compression that the engines of this host and of the platform can read."""
     return "gzip" if "gzip" in (runtime.compression, platform.compression) else "zstd"
-
-
-def build_file(builder: Builder, output: Path, *, verify: bool) -> None:
-    """Build an image file; then note which layers it has, and prune the cache."""
-    begun = time.monotonic()
-    usage.wanted_limit()  # An invalid size ends the command before it builds.
-    stack = completed(build(builder, output, verify=verify), builder.progress)
-    usage.settle(builder.cache, stack, builder.progress.say, output)
-    size = f"{output.stat().st_size / 1e6:.0f} MB"
-    builder.progress.say(f"{output.name}: {size} in {time.monotonic() - begun:.0f} s")
 
 
 async def build(builder: Builder, output: Path, *, verify: bool = True, more: int = 0) -> Stack:

@@ -7,24 +7,28 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from lumicontainer.api import BuildOptions, building
-from lumicontainer.api.building import BuildOrder
-from lumicontainer.api.sending import JobOptions, send, submitted
-from lumicontainer.building import docker_output
+from lumicontainer.api import building
+from lumicontainer.api.building import (
+    BuildOrder,
+    BuildRequest,
+    BuildResult,
+    BuiltImage,
+    Comparison,
+    PlannedBuild,
+)
+from lumicontainer.api.sending import CORES, BuildJob, SentBuild
+from lumicontainer.api.values import BuildOptions
+from lumicontainer.building.docker_output import output_of
 from lumicontainer.commands import context
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.resolve.inputs import base_label, unpinned
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
-from lumicontainer.jobs import slurm
-from lumicontainer.jobs.builds import CompileJobs, Invocation
+from lumicontainer.jobs.builds import Invocation
 from lumicontainer.jobs.follow import Asked
 from lumicontainer.sandbox import runtimes
 from lumicontainer.system import units
 from lumicontainer.system.terminal.output import line, print_json, print_table, say, write_document
 from lumicontainer.system.terminal.progress import Progress
-
-_CORES = 8
-"""The cores of a job if --jobs names none."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,32 +83,32 @@ def _add_job_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Build the image, unless the existing one was built from the same inputs."""
     _check_job_options(arguments)
-    if docker_output.name_of(arguments.output):
-        _refuse_file_options(arguments)
-    resolved = context.resolved_recipe(arguments, locked=arguments.locked)
-    options, job = _options(arguments), _job(arguments, resolved.platform.name)
-    compile_jobs = _compile_jobs(arguments, job)
-    order = building.order(resolved, arguments.output, options, compile_jobs)
-    if not arguments.check:
-        building.require_replaceable(order)
-    if arguments.dry_run:
-        building.require_options(order)
-        _print_plan(arguments, order, job)
-    elif job and not (arguments.job or (order.current and _makes_an_image(arguments))):
-        code, printed = send(order, job, _print_line)
-        write_document(printed)
-        return code
-    elif arguments.only_compile:
-        building.compile_layer(order, arguments.only_compile, Progress(arguments.progress))
-    elif arguments.check:
-        return _check(arguments, order)
-    else:
-        _build(arguments, order)
+    request = BuildRequest(
+        **context.recipe_fields(arguments),
+        output=output_of(arguments.output),
+        options=_options(arguments),
+        locked=arguments.locked,
+        dry_run=arguments.dry_run,
+        check=arguments.check,
+        only_compile=arguments.only_compile,
+        job=_job(arguments) if arguments.on else None,
+    )
+    result = building.run_build(request, Progress(arguments.progress), _print_line)
+    return _print_result(result, as_json=arguments.json)
+
+
+def _print_result(result: BuildResult, *, as_json: bool) -> int:
+    match result:
+        case SentBuild(code, printed):
+            write_document(printed)
+            return code
+        case Comparison():
+            return _print_comparison(result, as_json=as_json)
+        case PlannedBuild():
+            _print_plan(result, as_json=as_json)
+        case BuiltImage():
+            _print_image(result, as_json=as_json)
     return OK
-
-
-def _makes_an_image(arguments: argparse.Namespace) -> bool:
-    return not (arguments.check or arguments.only_compile)
 
 
 def _options(arguments: argparse.Namespace) -> BuildOptions:
@@ -118,58 +122,27 @@ def _options(arguments: argparse.Namespace) -> BuildOptions:
     )
 
 
-def _job(arguments: argparse.Namespace, platform: str) -> JobOptions | None:
-    """Return how a job runs the command of this process, if the user asked for one."""
-    if not arguments.on:
-        return None
+def _job(arguments: argparse.Namespace) -> BuildJob:
+    """Return how a job runs the command of this process."""
     at = sys.argv.index(arguments.verb) + 1
     program = [sys.executable, "-X", "utf8", "-m", "lumicontainer", *sys.argv[1:at]]
-    command = Invocation(program, [f"--platform={platform}", *sys.argv[at:]])
+    command = Invocation(program, sys.argv[at:])
     asked = Asked(arguments.on, arguments.account, arguments.time or "")
-    apart = bool(arguments.jobs_at_once)
-    return JobOptions(command, asked, arguments.jobs or _CORES, compile_jobs=apart)
-
-
-def _compile_jobs(arguments: argparse.Namespace, job: JobOptions | None) -> CompileJobs | None:
-    """Return the jobs in which this job compiles, if the user asked for them."""
-    if not (job and arguments.job and arguments.jobs_at_once) or arguments.only_compile:
-        return None
-    return CompileJobs(job.command, arguments.job, job.asked, job.cores, arguments.jobs_at_once)
-
-
-def _build(arguments: argparse.Namespace, order: BuildOrder) -> None:
-    if order.current:
-        say(f"{order.name} is up to date")
-    image = building.make(order, Progress(arguments.progress))
-    if not arguments.json:
-        write_document(f"{order.output}\n")
-        return
-    result = {"image": order.output, "key": order.plan.steps[-1].key, "built": not order.current}
-    print_json(result if order.current else {**result, "seconds": image.seconds})
-
-
-def _refuse_file_options(arguments: argparse.Namespace) -> None:
-    others = ("on", "only_compile", "check", "dry_run")
-    if given := [each for each in others if getattr(arguments, each)]:
-        option = f"--{given[0].replace('_', '-')}"
-        what, hint = f"{option} needs an image file", "leave it out, or name a file by --output"
-        raise InputError(Problem(what, "--output docker:NAME", hint=hint))
+    cores = arguments.jobs or CORES
+    return BuildJob(command, asked, cores, arguments.jobs_at_once, arguments.job)
 
 
 def _check_job_options(arguments: argparse.Namespace) -> None:
-    """Raise ``InputError`` for options of a job without one; require Slurm for a job."""
-    options = {"--time": arguments.time, "--account": arguments.account}
-    options["--jobs-at-once"] = arguments.jobs_at_once
+    """Raise ``InputError`` for options of a job without one."""
     if arguments.on == "":
         hint = "sinfo lists the partitions"
         raise InputError(Problem("--on names no partition", hint=hint))
-    if arguments.on:
-        slurm.require("leave out --on to build on this host")
-        return
+    options = {"--time": arguments.time, "--account": arguments.account}
+    options["--jobs-at-once"] = arguments.jobs_at_once
     hint = "add --on PARTITION, or leave it out"
-    given = [option for option, value in options.items() if value]
-    if given:
-        raise InputError(*(Problem(f"{each} is an option of a job", hint=hint) for each in given))
+    wrong = [] if arguments.on else [option for option, value in options.items() if value]
+    if wrong:
+        raise InputError(*(Problem(f"{each} is an option of a job", hint=hint) for each in wrong))
 
 
 def _print_line(line: str) -> None:
@@ -178,37 +151,46 @@ def _print_line(line: str) -> None:
         sys.stderr.flush()
 
 
-def _check(arguments: argparse.Namespace, order: BuildOrder) -> int:
-    found = building.build_twice(order, Progress(arguments.progress))
-    if arguments.json:
-        print_json([each._asdict() for each in found])
-    elif found:
-        print_table([(e.step, e.path, e.what, e.reason or "not explained") for e in found])
+def _print_image(built: BuiltImage, *, as_json: bool) -> None:
+    if built.current:
+        say(f"{built.output.name} is up to date")
+    if not as_json:
+        write_document(f"{built.output.word}\n")
+        return
+    result = {"image": built.output.word, "key": built.key, "built": not built.current}
+    print_json(result if built.current else {**result, "seconds": built.image.seconds})
+
+
+def _print_comparison(comparison: Comparison, *, as_json: bool) -> int:
+    files = comparison.files
+    if as_json:
+        print_json([each._asdict() for each in files])
+    elif files:
+        print_table([(e.step, e.path, e.what, e.reason or "not explained") for e in files])
     else:
-        layers = len(order.plan.steps) + 1
-        sys.stdout.write(f"{layers} layers, the same twice, byte for byte\n")
-    return EXAMINED_FAILED if any(not each.reason for each in found) else OK
+        sys.stdout.write(f"{comparison.layers} layers, the same twice, byte for byte\n")
+    return EXAMINED_FAILED if any(not each.reason for each in files) else OK
 
 
-def _print_plan(arguments: argparse.Namespace, order: BuildOrder, job: JobOptions | None) -> None:
+def _print_plan(planned: PlannedBuild, *, as_json: bool) -> None:
+    order, taken, words = planned
     for warning in order.warnings:
         say(str(warning))
-    if job and not order.current:
-        say(f"would submit: sbatch {shlex.join(submitted(order, job))}")
-    plan, taken = order.plan, building.taken(order)
-    if not arguments.json:
+    if words:
+        say(f"would submit: sbatch {shlex.join(words)}")
+    if not as_json:
         _print_steps(order, taken)
         return
-    steps = [{"name": step.name, "key": step.key} for step in plan.steps]
-    head = {"image": order.output, "up_to_date": order.current, "base_key": plan.base_key}
-    print_json({**head, "steps": steps, "taken": taken})
+    steps = [{"name": step.name, "key": step.key} for step in order.plan.steps]
+    head = {"image": order.output.word, "up_to_date": order.current}
+    print_json({**head, "base_key": order.plan.base_key, "steps": steps, "taken": taken})
 
 
 def _print_steps(order: BuildOrder, taken: Mapping[str, str]) -> None:
     origins = {key: f"in the shared cache, from {publisher}" for key, publisher in taken.items()}
     rows = [(name, key[:12], notes, origins.get(key, "")) for name, key, notes in _rows(order.plan)]
     state = "up to date, would not build" if order.current else "would build"
-    sys.stdout.write(f"{state}: {line(order.output)}\n")
+    sys.stdout.write(f"{state}: {line(order.output.word)}\n")
     print_table(rows)
 
 

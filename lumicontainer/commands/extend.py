@@ -3,20 +3,13 @@
 import argparse
 import shlex
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
-from lumicontainer.building import pipeline
+from lumicontainer.api import extending
+from lumicontainer.api.extending import ExtendRequest
 from lumicontainer.commands import context
-from lumicontainer.core.model.wheel_names import normal
-from lumicontainer.errors import OK, InputError, Problem
-from lumicontainer.extending import extension, into
-from lumicontainer.extending.extension import Order
-from lumicontainer.extending.reading.additions import read_additions
-from lumicontainer.image import sif
+from lumicontainer.errors import OK
 from lumicontainer.system import units
-from lumicontainer.system.files.partial import require_folder_of
-from lumicontainer.system.terminal.masking import masked
 from lumicontainer.system.terminal.output import say, write_document
 from lumicontainer.system.terminal.progress import Progress
 
@@ -43,39 +36,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the file and its lock, unless they are what the same call wrote before."""
-    image, output = arguments.image, (arguments.output or arguments.into).absolute()
-    sif.read_objects(image)
-    require_folder_of(output, "output")
-    if {"pip", "conda", "uv"} & {*arguments.packages[:1]} and "install" in arguments.packages:
-        hint = f"write the packages alone: lumicontainer extend {image} PACKAGE -o {output.name}"
-        raise InputError(Problem("expected packages, got a command", hint=hint))
-    additions = read_additions(arguments.packages, arguments.requirement, arguments.editable)
-    command = masked(f"lumicontainer {shlex.join(sys.argv[1:])}")
-    order = Order(image, additions, frozenset(map(normal, arguments.allow_change)), command)
-    if arguments.into:
-        pipeline.check_output(output)
-        into.check_image(order)
-    else:
-        _check_output(output, arguments.requirement)
-    extension.remove_leftovers_of(output)
-    kind = into if arguments.into else extension
-    if kind.is_current(order, output):
+    request = ExtendRequest(
+        arguments.image,
+        arguments.output or arguments.into,
+        arguments.packages,
+        requirements=arguments.requirement,
+        editable=arguments.editable,
+        allow_change=arguments.allow_change,
+        into=bool(arguments.into),
+        command=f"lumicontainer {shlex.join(sys.argv[1:])}",
+    )
+    output, added = extending.extend(request, Progress(arguments.progress))
+    if added is None:
         say(f"{output.name} is up to date")
     else:
-        with Progress(arguments.progress) as progress:
-            record = kind.make(order, output, progress)
-        for name, version in sorted(record.packages.items()):
+        for name, version in sorted(added.items()):
             say(f"+ {name}=={version}")
-        count = units.count(len(record.packages), "package")
+        count = units.count(len(added), "package")
         say(f"{output.name}: {count} added, {units.size(output.stat().st_size)}")
-        start = output.name if arguments.into else f"--with {output.name} {image.name}"
+        start = output.name if arguments.into else f"--with {output.name} {request.image.name}"
         say(f"use it: lumicontainer run {start} -- COMMAND")
     write_document(f"{output}\n")
     return OK
-
-
-def _check_output(output: Path, inputs: Sequence[Path]) -> None:
-    if output.suffix == ".sif":
-        hint = f"name it {output.with_suffix('.sqsh').name}, or write --into {output.name}"
-        raise InputError(Problem("an extension is not an image", str(output), hint=hint))
-    extension.check_output(output, inputs)

@@ -1,0 +1,99 @@
+"""Put more Python packages on an image, as one file next to it or as a new image."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from lumicontainer.api.values import OnProgress, progress_of
+from lumicontainer.building.file_output import check_output as check_image_output
+from lumicontainer.core.model.wheel_names import normal
+from lumicontainer.errors import InputError, Problem
+from lumicontainer.extending import extension, into
+from lumicontainer.extending.extension import Order
+from lumicontainer.extending.reading.additions import read_additions
+from lumicontainer.image import sif
+from lumicontainer.system.files.partial import require_folder_of
+from lumicontainer.system.terminal.masking import masked
+
+_INSTALLERS = {"pip", "conda", "uv"}
+
+
+@dataclass(frozen=True)
+class ExtendRequest:
+    """Say which packages an image gets, and in which file."""
+
+    image: Path
+    output: Path
+    packages: Sequence[str] = ()
+    """Packages with their versions, such as ``timm>=1.0``."""
+    requirements: Sequence[Path] = ()
+    """Files such as requirements.txt, pyproject.toml, pylock.toml or environment.yml."""
+    editable: Sequence[Path] = ()
+    """Folders of your own code, whose changes need no new file."""
+    allow_change: Sequence[str] = ()
+    """The packages of the image that may be replaced."""
+    into: bool = False
+    """Whether ``output`` is a new image, with the packages as a layer."""
+    command: str = ""
+    """The command line that repeats this, which hints name; by default it is made of the rest."""
+
+    def words(self) -> list[str]:
+        """Return the words of the command line."""
+        named: Mapping[str, Sequence[object]] = {
+            "-r": self.requirements,
+            "--editable": self.editable,
+            "--allow-change": self.allow_change,
+        }
+        pairs = [(name, str(value)) for name, values in named.items() for value in values]
+        options = [word for pair in pairs for word in pair]
+        place = ["--into" if self.into else "--output", str(self.output)]
+        return ["extend", str(self.image), *self.packages, *options, *place]
+
+
+class Extended(NamedTuple):
+    """Hold the file of an extension, and the versions that were added; None if it was current."""
+
+    path: Path
+    added: Mapping[str, str] | None
+
+
+def extend(request: ExtendRequest, on_progress: OnProgress | None = None) -> Extended:
+    """Write an extension and its lock, unless they are what the same request wrote before.
+
+    Raises ``InputError`` if the packages do not fit the image, and any error of a build.
+    """
+    image, output = request.image, request.output.absolute()
+    sif.read_objects(image)
+    require_folder_of(output, "output")
+    order = _read_order(request, output)
+    if request.into:
+        check_image_output(output)
+        into.check_image(order)
+    else:
+        _check_file(output, request.requirements)
+    extension.remove_leftovers_of(output)
+    kind = into if request.into else extension
+    if kind.is_current(order, output):
+        return Extended(output, None)
+    with progress_of(on_progress) as progress:
+        record = kind.make(order, output, progress)
+    return Extended(output, record.packages)
+
+
+def _read_order(request: ExtendRequest, output: Path) -> Order:
+    image, packages = request.image, request.packages
+    if _INSTALLERS & {*packages[:1]} and "install" in packages:
+        hint = f"write the packages alone: lumicontainer extend {image} PACKAGE -o {output.name}"
+        raise InputError(Problem("expected packages, got a command", hint=hint))
+    additions = read_additions(packages, request.requirements, request.editable)
+    command = request.command or f"lumicontainer {shlex.join(request.words())}"
+    return Order(image, additions, frozenset(map(normal, request.allow_change)), masked(command))
+
+
+def _check_file(output: Path, inputs: Sequence[Path]) -> None:
+    if output.suffix == ".sif":
+        hint = f"name it {output.with_suffix('.sqsh').name}, or write --into {output.name}"
+        raise InputError(Problem("an extension is not an image", str(output), hint=hint))
+    extension.check_output(output, inputs)
