@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.commands.new_files import write_folder
+from lumicontainer.api.new_files import write_folder
 from lumicontainer.core.model.files import LayerFile
 from lumicontainer.errors import InputError
 from lumicontainer.frontends.edf import write_squashfs

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.commands.new_files import write_folder
+from lumicontainer.api.new_files import write_folder
 from lumicontainer.core.model.files import LayerFile
 from lumicontainer.frontends.owned import OwnFile, write_files
 from lumicontainer.system.files.write import replace, write_new, write_whole
