@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lumicontainer.api.beginning import InitRequest, init
     from lumicontainer.api.building import (
         BuildRequest,
         BuildResult,
@@ -35,8 +36,11 @@ if TYPE_CHECKING:
         verify_cache,
     )
     from lumicontainer.api.checking import CheckRequest, Judgment, check
+    from lumicontainer.api.documents import ShownDocument, ShownRecipe, ShowRequest, show
     from lumicontainer.api.extending import Extended, ExtendRequest, extend
+    from lumicontainer.api.failed_builds import FailedBuild, failed_builds, remove_failed_builds
     from lumicontainer.api.image import Image, inspect, run
+    from lumicontainer.api.importing import Imported, ImportRequest, import_file
     from lumicontainer.api.locking import LockRequest, WrittenLock, lock
     from lumicontainer.api.recipes import RecipeRequest
     from lumicontainer.api.rendering import Rendered, RenderRequest, render
@@ -65,7 +69,7 @@ if TYPE_CHECKING:
         write_module_files,
     )
     from lumicontainer.api.values import BuildOptions, Check, OnProgress, Report, SlurmJob
-    from lumicontainer.api.verifying import checks, verify
+    from lumicontainer.api.verifying import VerifyRequest, checks, run_verification, verify
     from lumicontainer.building.docker_output import DockerOutput
     from lumicontainer.building.file_output import FileOutput
     from lumicontainer.core.resolve.decisions import Resolved
@@ -91,10 +95,14 @@ __all__ = [
     "Explanation",
     "ExtendRequest",
     "Extended",
+    "FailedBuild",
     "FileOutput",
     "Finished",
     "Image",
     "ImageRequest",
+    "ImportRequest",
+    "Imported",
+    "InitRequest",
     "JobRequest",
     "JobScript",
     "Judgment",
@@ -114,7 +122,11 @@ __all__ = [
     "Resolved",
     "SentBuild",
     "SharedContent",
+    "ShowRequest",
+    "ShownDocument",
+    "ShownRecipe",
     "SlurmJob",
+    "VerifyRequest",
     "WrittenLock",
     "WrittenModules",
     "build",
@@ -122,7 +134,10 @@ __all__ = [
     "checks",
     "explain_cache",
     "extend",
+    "failed_builds",
     "find_binds",
+    "import_file",
+    "init",
     "inspect",
     "job_script",
     "list_cache",
@@ -132,10 +147,13 @@ __all__ = [
     "prune_shared",
     "publish_objects",
     "reframe_test",
+    "remove_failed_builds",
     "render",
     "resolve",
     "run",
     "run_build",
+    "run_verification",
+    "show",
     "verify",
     "verify_cache",
     "verify_shared",
@@ -169,6 +187,26 @@ _NAMES: Mapping[str, Sequence[str]] = {
         "CheckRequest",
         "Judgment",
         "check",
+    ),
+    "api.beginning": (
+        "InitRequest",
+        "init",
+    ),
+    "api.documents": (
+        "ShowRequest",
+        "ShownDocument",
+        "ShownRecipe",
+        "show",
+    ),
+    "api.failed_builds": (
+        "FailedBuild",
+        "failed_builds",
+        "remove_failed_builds",
+    ),
+    "api.importing": (
+        "ImportRequest",
+        "Imported",
+        "import_file",
     ),
     "api.extending": (
         "ExtendRequest",
@@ -229,7 +267,9 @@ _NAMES: Mapping[str, Sequence[str]] = {
         "SlurmJob",
     ),
     "api.verifying": (
+        "VerifyRequest",
         "checks",
+        "run_verification",
         "verify",
     ),
     "building.docker_output": ("DockerOutput",),

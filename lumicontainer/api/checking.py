@@ -33,10 +33,10 @@ class Judgment(NamedTuple):
 
 def check(request: CheckRequest) -> Judgment:
     """Compare a recipe with the rules; raise ``InputError`` if it cannot be read."""
-    return judge(request.resolve(), request.explain)
+    return judge_recipe(request.resolve(), request.explain)
 
 
-def judge(resolved: Resolved, rule: str = "") -> Judgment:
+def judge_recipe(resolved: Resolved, rule: str = "") -> Judgment:
     """Compare a resolved recipe with all rules, or with one."""
     script_syntax.refuse_unparsable(resolved)
     known = {finding.rule.id: finding for finding in resolved.findings}

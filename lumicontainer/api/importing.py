@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer.api.checking import Judgment, judge
+from lumicontainer.api.checking import Judgment, judge_recipe
 from lumicontainer.api.new_files import check_name, write_folder
 from lumicontainer.core.catalog import Catalog, open_catalog
 from lumicontainer.core.model.layer import LAYERS as NAMED
@@ -70,7 +70,7 @@ class Imported(NamedTuple):
 
     def judge(self) -> Judgment:
         """Compare what was written with the rules; raise ``InputError`` for a script's syntax."""
-        return judge(self.written)
+        return judge_recipe(self.written)
 
 
 def import_file(request: ImportRequest) -> Imported:

@@ -27,7 +27,7 @@ _NOT_IN_A_JOB = "other start modes of a container are checked by lumicontainer v
 
 
 @dataclass(frozen=True)
-class Verification:
+class VerifyRequest:
     """Hold which checks of an image run, and where."""
 
     image: Path
@@ -60,7 +60,7 @@ class Verification:
             raise InputError(Problem("folder not found", str(root), hint="correct --host-root"))
 
     @cached_property
-    def request(self) -> host_checks.Request:
+    def host_request(self) -> host_checks.Request:
         """Return what the host checks."""
         root = self.host_root
         return host_checks.Request(self.image, self.catalog, recipe=self.recipe, root=root)
@@ -68,7 +68,7 @@ class Verification:
     @cached_property
     def damage(self) -> Row | None:
         """Return the check of the file's bytes if it failed; then no other check can run."""
-        whole = host_checks.make(self.request, host_checks.rows(self.request)[0])
+        whole = host_checks.make(self.host_request, host_checks.rows(self.host_request)[0])
         # An image without recorded digests can still be checked.
         return None if whole["state"] in (PASSED, SKIPPED) else whole
 
@@ -77,7 +77,7 @@ class Verification:
         if self.only is not None:
             return list(self.only)
         checks = read_subject(self.image).checks
-        every = [*host_checks.rows(self.request), *checks, *in_other_ways(checks)]
+        every = [*host_checks.rows(self.host_request), *checks, *in_other_ways(checks)]
         return chosen(every, self.level, self.names)
 
 
@@ -106,22 +106,22 @@ def verify(  # noqa: PLR0913 - callers pass them by name
 
     Raises no error for a failed check: see ``Report.require``.
     """
-    asked = Verification(
+    request = VerifyRequest(
         Path(image), level, names, only, platform, recipes, required=required, job=job
     )
-    asked.require_valid()
-    return run_verification(asked, on_progress)
+    request.require_valid()
+    return run_verification(request, on_progress)
 
 
-def run_verification(asked: Verification, on_progress: OnProgress | None = None) -> Report:
+def run_verification(request: VerifyRequest, on_progress: OnProgress | None = None) -> Report:
     """Run the checks and return all results."""
-    head = {"file": asked.image.absolute(), "level": asked.level, "begun": time.time()}
-    if asked.damage:
-        return Report(results.joined(None, [], [asked.damage], head=head))
-    due = asked.due()
+    head = {"file": request.image.absolute(), "level": request.level, "begun": time.time()}
+    if request.damage:
+        return Report(results.joined(None, [], [request.damage], head=head))
+    due = request.due()
     with progress_of(on_progress) as progress:
-        collected = _run(asked, due, progress)
-    subject = read_subject(asked.image)
+        collected = _run(request, due, progress)
+    subject = read_subject(request.image)
     whole = results.joined(subject, collected.parts, collected.rows, head=head)
     return Report(whole, collected.problem)
 
@@ -148,35 +148,35 @@ class _Reporter:
         return row
 
 
-def _run(asked: Verification, due: Sequence[Row], progress: Progress) -> job.Collected:
-    progress.expect(sum(not (asked.job and "way" in check) for check in due))
+def _run(request: VerifyRequest, due: Sequence[Row], progress: Progress) -> job.Collected:
+    progress.expect(sum(not (request.job and "way" in check) for check in due))
     inside = [each for each in due if "file" in each and "way" not in each]
     ways = [each for each in due if "way" in each]
     with progress.work("verify") as task:
         reporter = _Reporter(progress, task)
         own = [check for check in due if host_checks.is_own(check)]
-        rows = tuple(reporter.done(host_checks.make(asked.request, check)) for check in own)
+        rows = tuple(reporter.done(host_checks.make(request.host_request, check)) for check in own)
         if len(rows) == len(due):
             return job.Collected((), rows=rows)
-        platform = find_platform(asked.catalog, asked.platform)
-        run = _run_in_a_job if asked.job else _run_here
-        collected = run(asked, platform, inside, ways, reporter)
+        platform = find_platform(request.catalog, request.platform)
+        run = _run_in_a_job if request.job else _run_here
+        collected = run(request, platform, inside, ways, reporter)
     return replace(collected, rows=(*rows, *collected.rows))
 
 
 def _run_in_a_job(
-    asked: Verification, platform: Platform, inside: list[Row], ways: list[Row], to: _Reporter
+    request: VerifyRequest, platform: Platform, inside: list[Row], ways: list[Row], to: _Reporter
 ) -> job.Collected:
-    where = asked.job or SlurmJob()
+    where = request.job or SlurmJob()
     wanted = job.Job(
-        asked.image,
+        request.image,
         platform,
         find_engine(),
         job.steps(inside),
         **where._asdict(),
-        required=asked.required,
-        binds=takes_of_host(records.resolved(asked.image), platform),
-        recipes=asked.recipes,
+        required=request.required,
+        binds=takes_of_host(records.resolved(request.image), platform),
+        recipes=request.recipes,
     )
     listener = Listener(to.line, to.waiting)
     with to.progress.cancelling(listener.stop.set):
@@ -186,10 +186,10 @@ def _run_in_a_job(
 
 
 def _run_here(
-    asked: Verification, platform: Platform, inside: list[Row], ways: list[Row], to: _Reporter
+    request: VerifyRequest, platform: Platform, inside: list[Row], ways: list[Row], to: _Reporter
 ) -> job.Collected:
-    host = local.host_for(asked.image, platform, to.line)
+    host = local.host_for(request.image, platform, to.line)
     part, rows = local.run(
-        host, inside, ways, required=asked.required, progress=to.progress, done=to.done
+        host, inside, ways, required=request.required, progress=to.progress, done=to.done
     )
     return job.Collected((part,), rows=tuple(rows))

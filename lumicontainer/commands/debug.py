@@ -1,50 +1,26 @@
 """``lumicontainer debug``: open a shell in the state that a failed build left."""
 
 import argparse
-import json
 import os
-import shlex
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
-from typing import NamedTuple
 
-from lumicontainer.cache.store import LAYER
+from lumicontainer.api.failed_builds import (
+    FailedBuild,
+    failed_builds,
+    lock_state,
+    remove_failed_builds,
+)
 from lumicontainer.commands import context
-from lumicontainer.errors import OK, HostError, InputError, Problem
+from lumicontainer.errors import OK, InputError, Problem
 from lumicontainer.host.machine import clean_environment
 from lumicontainer.sandbox.failures.failure import OPENER
-from lumicontainer.sandbox.workspace import FAILED, workspace
-from lumicontainer.system import flock, process, units
-from lumicontainer.system.files.temporary import recipe_of, temporary_root
+from lumicontainer.system import process, units
+from lumicontainer.system.files.temporary import temporary_root
 from lumicontainer.system.terminal.output import print_json, print_table
 
-_NOTED = ("recipe", "step", "time", "log")
 _NONE = "no state of a failed build is kept"
-
-
-class FailedBuild(NamedTuple):
-    """Hold what is known of a failed build that is kept."""
-
-    folder: Path
-    recipe: str
-    step: str
-    time: float
-    log: str
-
-    def size(self) -> int:
-        """Return the bytes that it takes on the disk; 0 if a build is removing it."""
-        try:
-            return sum(path.lstat().st_blocks for path in self.folder.rglob("*")) * 512
-        except FileNotFoundError:
-            return 0
-
-    def missing_layers(self) -> list[str]:
-        """Return the layers that its shell requires and the cache no longer has."""
-        text = (self.folder / OPENER).read_text()
-        files = [word.removesuffix(":ro") for word in shlex.split(text, comments=True)]
-        return [file for file in files if Path(file).name == LAYER and not Path(file).exists()]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Open the shell, or list the states, or remove them."""
-    states = _states(arguments.recipe)
+    states = failed_builds(arguments.recipe)
     if arguments.list:
         _list(states, as_json=arguments.json)
     elif arguments.json:
@@ -77,25 +53,9 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _states(recipe: str | None) -> list[FailedBuild]:
-    found = []
-    for note in temporary_root().glob(f"[!.]*/{FAILED}"):
-        try:
-            data = json.loads(note.read_bytes())
-            state = FailedBuild(note.parent, *(data[name] for name in _NOTED))
-        except (OSError, ValueError, KeyError, TypeError):
-            continue  # Another process is removing it.
-        if recipe in (None, state.recipe):
-            found.append(state)
-    return sorted(found, key=lambda state: state.time, reverse=True)
-
-
 def _list(states: Sequence[FailedBuild], *, as_json: bool) -> None:
     if as_json:
-        rows = [{name: getattr(each, name) for name in _NOTED} for each in states]
-        for row, each in zip(rows, states, strict=True):
-            row |= {"bytes": each.size(), "path": str(each.folder)}
-        print_json(rows)
+        print_json([each.as_data() for each in states])
         return
     now = time.time()
     print_table(
@@ -109,26 +69,15 @@ def _list(states: Sequence[FailedBuild], *, as_json: bool) -> None:
 
 
 def _clean(states: Sequence[FailedBuild]) -> None:
-    for recipe in {recipe_of(state.folder) for state in states}:
-        with workspace(recipe):
-            pass  # A build first removes what earlier builds of its recipe left.
+    in_use = remove_failed_builds(states)
     for state in states:
-        result = "in use, not removed" if state.folder.exists() else "removed"
+        result = "in use, not removed" if state in in_use else "removed"
         sys.stdout.write(f"{result}: {state.folder}\n")
     if not states:
         sys.stdout.write(f"{_NONE}\n")
 
 
 def _open(state: FailedBuild) -> None:
-    """Become the shell; it keeps the lock of the state, so that no build removes it."""
-    if missing := state.missing_layers():
-        what = f"layers below the step '{state.step}' were removed from the cache"
-        hint = f"build until the step fails: lumicontainer build {state.recipe}"
-        raise HostError(Problem(what, "\n".join(missing), hint=hint))
-    path = state.folder / "lock"
-    lock = flock.exclusive(path)
-    if lock is None:
-        hint = "leave the other shell first"
-        raise HostError(Problem("the state is in use", str(path.parent), flock.holder(path), hint))
-    os.set_inheritable(lock, True)
+    """Become the shell, which keeps the lock of the state."""
+    os.set_inheritable(lock_state(state), True)
     process.become([str(state.folder / OPENER)], clean_environment())

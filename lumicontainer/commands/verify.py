@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer.api import Report, SlurmJob
-from lumicontainer.api.verifying import Verification, run_verification
+from lumicontainer.api.verifying import VerifyRequest, run_verification
 from lumicontainer.building.checks.smoke import rerun_command
 from lumicontainer.commands import context
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, JobError, Problem
@@ -51,30 +51,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the checks and report the results; fail if a check or the job failed."""
-    asked = _read_request(arguments)
+    request = _read_request(arguments)
     for file in filter(None, (arguments.junit, arguments.html)):
         with output_errors(file):
             report.check_writable(file)
-    if not arguments.list or asked.damage:
-        done = run_verification(asked, Progress())
+    if not arguments.list or request.damage:
+        done = run_verification(request, Progress())
         code = _report(done, arguments)
         if done.problem:
             raise JobError(done.problem)
         return code
     if arguments.json:
-        print_json({"form": report.FORM, "checks": asked.due()})
+        print_json({"form": report.FORM, "checks": request.due()})
     else:
-        sys.stdout.write(report.listed(asked.due()))
+        sys.stdout.write(report.listed(request.due()))
     return OK
 
 
-def _read_request(arguments: argparse.Namespace) -> Verification:
+def _read_request(arguments: argparse.Namespace) -> VerifyRequest:
     in_job = arguments.nodes or arguments.partition
     if arguments.account and not in_job:
         hint = "add --nodes or --partition, or leave it out"
         raise InputError(Problem("--account is an option of a job", hint=hint))
     nodes, partition = arguments.nodes or 1, arguments.partition or ""
-    asked = Verification(
+    request = VerifyRequest(
         arguments.image,
         level=arguments.level,
         names=arguments.names,
@@ -85,8 +85,8 @@ def _read_request(arguments: argparse.Namespace) -> Verification:
         required=arguments.require,
         job=SlurmJob(nodes, partition, arguments.account) if in_job else None,
     )
-    asked.require_valid()
-    return asked
+    request.require_valid()
+    return request
 
 
 def _with_commands(result: Mapping[str, Any], arguments: argparse.Namespace) -> dict[str, Any]:

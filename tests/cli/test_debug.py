@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.commands.debug import FailedBuild
+from lumicontainer.api.failed_builds import FailedBuild
 from lumicontainer.sandbox.failures.failure import OPENER
 from lumicontainer.sandbox.workspace import FAILED, LOCK
 from lumicontainer.system import flock

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from lumicontainer import cli
+from lumicontainer.api.documents import DOCUMENTS
 from lumicontainer.commands import show
-from lumicontainer.commands.show import DOCUMENTS
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.errors import Problems
 

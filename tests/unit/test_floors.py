@@ -7,6 +7,8 @@ from graphlib import TopologicalSorter
 from importlib.util import resolve_name
 from pathlib import Path
 
+from lumicontainer.commands.parser import VERBS
+
 from ..conftest import ROOT
 
 PACKAGE = ROOT / "lumicontainer"
@@ -21,6 +23,8 @@ FLOORS = (
 READ_FILES = {"core.catalog", "core.shipped"}
 IMPURE = {"asyncio", "os", "random", "shutil", "socket", "subprocess", "tempfile", "time", "urllib"}
 OPENING = {"iterdir", "open", "read_bytes", "read_text", "write_bytes", "write_text"}
+PARSING = ("commands.", "inside.", "sandbox.tree.")
+"""Folders of verbs, and of programs that images and sandboxes start."""
 LARGEST_FOLDER = {"": 24, "commands": 30, "api": 20, "inside.verify": 16}
 """The package has a folder per floor; ``commands`` and ``api`` have a file per verb."""
 
@@ -149,3 +153,22 @@ def test_each_module_on_the_path_of_a_build_is_called_by_one_above_it() -> None:
         texts = (MODULES[each].read_text() for each in path[:number])
         called = any(name in GRAPH[each] for each in path[:number])
         assert called or any(f'"lumicontainer.{name}"' in text for text in texts), name
+
+
+def test_options_of_the_command_line_get_no_further_than_the_verbs() -> None:
+    for name, node in nodes(name for name in checked() if name.startswith("api.") or name == "api"):
+        match node:
+            case ast.Import(names):
+                assert "argparse" not in {each.name for each in names}, name
+            case ast.ImportFrom(module=module):
+                assert module not in ("argparse", "lumicontainer.system.terminal.output"), name
+            case ast.Call(ast.Name(id=called)):
+                assert called != "print", name
+    for name, node in nodes(set(checked()) - {"commands", "cli"}):
+        if isinstance(node, ast.Attribute) and node.attr == "Namespace":
+            assert name.startswith(PARSING), name
+
+
+def test_a_verb_imports_no_other_verb() -> None:
+    verbs = {f"commands.{verb}" for verb in VERBS}
+    assert {name: GRAPH[name] & verbs for name in verbs if GRAPH[name] & verbs} == {}
