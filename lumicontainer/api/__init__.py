@@ -36,9 +36,20 @@ if TYPE_CHECKING:
         verify_cache,
     )
     from lumicontainer.api.checking import CheckRequest, Judgment, check
-    from lumicontainer.api.documents import ShownDocument, ShownRecipe, ShowRequest, show
+    from lumicontainer.api.documents import (
+        Listing,
+        ShownDocument,
+        ShownRecipe,
+        ShowRequest,
+        list_documents,
+        show,
+    )
     from lumicontainer.api.extending import Extended, ExtendRequest, extend
-    from lumicontainer.api.failed_builds import FailedBuild, failed_builds, remove_failed_builds
+    from lumicontainer.api.failed_builds import (
+        FailedBuild,
+        list_failed_builds,
+        remove_failed_builds,
+    )
     from lumicontainer.api.image import Image, inspect, run
     from lumicontainer.api.importing import Imported, ImportRequest, import_file
     from lumicontainer.api.locking import LockRequest, WrittenLock, lock
@@ -71,6 +82,7 @@ if TYPE_CHECKING:
     from lumicontainer.api.values import BuildOptions, Check, OnProgress, Report, SlurmJob
     from lumicontainer.api.verifying import VerifyRequest, checks, run_verification, verify
     from lumicontainer.building.docker_output import DockerOutput
+    from lumicontainer.building.doctor import diagnose
     from lumicontainer.building.file_output import FileOutput
     from lumicontainer.core.resolve.decisions import Resolved
     from lumicontainer.host.recipes import resolve_recipe as resolve
@@ -107,6 +119,7 @@ __all__ = [
     "JobScript",
     "Judgment",
     "KernelRequest",
+    "Listing",
     "LockRequest",
     "ModuleRequest",
     "OnProgress",
@@ -132,15 +145,17 @@ __all__ = [
     "build",
     "check",
     "checks",
+    "diagnose",
     "explain_cache",
     "extend",
-    "failed_builds",
     "find_binds",
     "import_file",
     "init",
     "inspect",
     "job_script",
     "list_cache",
+    "list_documents",
+    "list_failed_builds",
     "list_shared",
     "lock",
     "prune_cache",
@@ -193,14 +208,16 @@ _NAMES: Mapping[str, Sequence[str]] = {
         "init",
     ),
     "api.documents": (
+        "Listing",
         "ShowRequest",
         "ShownDocument",
         "ShownRecipe",
+        "list_documents",
         "show",
     ),
     "api.failed_builds": (
         "FailedBuild",
-        "failed_builds",
+        "list_failed_builds",
         "remove_failed_builds",
     ),
     "api.importing": (
@@ -274,6 +291,7 @@ _NAMES: Mapping[str, Sequence[str]] = {
     ),
     "building.docker_output": ("DockerOutput",),
     "building.file_output": ("FileOutput",),
+    "building.doctor": ("diagnose",),
     "core.resolve.decisions": ("Resolved",),
     "system.process": ("Finished",),
     "system.terminal.forms": ("Event",),

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from lumicontainer.api.recipes import RecipeRequest
-from lumicontainer.core.catalog import Catalog
+from lumicontainer.core.catalog import Catalog, open_catalog
 from lumicontainer.core.lock import Lock, faults
 from lumicontainer.core.model import LayerFile, Profile
 from lumicontainer.core.plan.plan import planned
@@ -13,7 +14,8 @@ from lumicontainer.core.plan.records import resolved_record
 from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 from lumicontainer.core.resolve.inputs import layer_inputs, unpinned
 from lumicontainer.core.yaml import nodes
-from lumicontainer.errors import InputError, Place, Problem, did_you_mean
+from lumicontainer.errors import InputError, Place, Problem, Problems, did_you_mean
+from lumicontainer.host.machine import platform_here
 from lumicontainer.host.recipes import find_lock, locate_recipe, nearby
 
 _ALWAYS = ("default", "requires", "parameters")
@@ -60,6 +62,45 @@ class ShownDocument:
     kind: str
     data: Mapping[str, Any]
     other_kinds: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Hold the summaries of all documents, and the problems of those that cannot be read."""
+
+    documents: Mapping[str, Mapping[str, str]]
+    """By kind, then by name."""
+    platform_here: str
+    """The platform of this host."""
+    problems: Sequence[Problem]
+
+
+def list_documents(recipes: Path | None = None) -> Listing:
+    """Return all recipes, profiles, layers and platforms, with those of a folder of your own."""
+    problems = Problems()
+    catalog = open_catalog(recipes, problems)
+    broken = dict.fromkeys(problems.found)
+    readers: dict[str, Callable[[str], Any]] = {
+        "recipe": catalog.recipe,
+        "profile": catalog.profile,
+        "layer": catalog.layer,
+        "platform": catalog.platform,
+    }
+    documents = {
+        kind: {name: _summary(read, name, broken) for name in catalog.names(kind)}
+        for kind, read in readers.items()
+    }
+    # Platforms that cannot be read are among the broken already.
+    here = platform_here(catalog.detected(Problems()))
+    return Listing(documents, here, list(broken))
+
+
+def _summary(read: Callable[[str], Any], name: str, broken: dict[Problem, None]) -> str:
+    try:
+        return str(read(name).summary)
+    except InputError as error:
+        broken |= dict.fromkeys(error.problems)
+        return "(cannot be read)"
 
 
 def show(request: ShowRequest) -> ShownRecipe | ShownDocument:

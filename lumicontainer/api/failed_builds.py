@@ -44,7 +44,7 @@ class FailedBuild(NamedTuple):
         return {**noted, "bytes": self.size(), "path": str(self.folder)}
 
 
-def failed_builds(recipe: str | None = None) -> list[FailedBuild]:
+def list_failed_builds(recipe: str | None = None) -> list[FailedBuild]:
     """Return the states that are kept, of one recipe or of all; the newest first."""
     states = []
     for note in temporary_root().glob(f"[!.]*/{FAILED}"):

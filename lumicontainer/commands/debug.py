@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from lumicontainer.api.failed_builds import (
     FailedBuild,
-    failed_builds,
+    list_failed_builds,
     lock_state,
     remove_failed_builds,
 )
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Open the shell, or list the states, or remove them."""
-    states = failed_builds(arguments.recipe)
+    states = list_failed_builds(arguments.recipe)
     if arguments.list:
         _list(states, as_json=arguments.json)
     elif arguments.json:

@@ -2,13 +2,10 @@
 
 import argparse
 import sys
-from collections.abc import Callable
-from typing import Any
 
+from lumicontainer.api.documents import Listing, list_documents
 from lumicontainer.commands import context
-from lumicontainer.core.catalog import open_catalog
-from lumicontainer.errors import INPUT_WRONG, OK, InputError, Problem, Problems
-from lumicontainer.host.machine import platform_here
+from lumicontainer.errors import INPUT_WRONG, OK
 from lumicontainer.system.terminal.output import print_json, print_table, report
 
 
@@ -19,41 +16,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the names and summaries; report documents that cannot be read."""
-    problems = Problems()
-    catalog = open_catalog(arguments.recipes, problems)
-    broken = dict.fromkeys(problems.found)
-    readers: dict[str, Callable[[str], Any]] = {
-        "recipe": catalog.recipe,
-        "profile": catalog.profile,
-        "layer": catalog.layer,
-        "platform": catalog.platform,
-    }
-    found = {}
-    for kind, read in readers.items():
-        names = catalog.names(kind)
-        found[f"{kind}s"] = {name: _summary(read, name, broken) for name in names}
-    # Those that cannot be read are among the broken already.
-    here = platform_here(catalog.detected(Problems()))
+    listing = list_documents(arguments.recipes)
     if arguments.json:
-        print_json({**found, "platform_here": here})
+        documents = {f"{kind}s": rows for kind, rows in listing.documents.items()}
+        print_json({**documents, "platform_here": listing.platform_here})
     else:
-        _print(found, here)
-    for problem in broken:
+        _print(listing)
+    for problem in listing.problems:
         report(problem)
-    return INPUT_WRONG if broken else OK
+    return INPUT_WRONG if listing.problems else OK
 
 
-def _print(found: dict[str, dict[str, str]], here: str) -> None:
-    for kind, entries in found.items():
-        sys.stdout.write(f"{kind}\n")
-        marks = {here: " (this host)"} if kind == "platforms" else {}
+def _print(listing: Listing) -> None:
+    for kind, entries in listing.documents.items():
+        sys.stdout.write(f"{kind}s\n")
+        marks = {listing.platform_here: " (this host)"} if kind == "platform" else {}
         rows = [(name, f"{text}{marks.get(name, '')}") for name, text in entries.items()]
         print_table(rows)
-
-
-def _summary(read: Callable[[str], Any], name: str, broken: dict[Problem, None]) -> str:
-    try:
-        return str(read(name).summary)
-    except InputError as error:
-        broken |= dict.fromkeys(error.problems)
-        return "(cannot be read)"
