@@ -139,6 +139,8 @@ def _why_waiting(number: str, state: slurm.JobState, since: str, silent: Sequenc
     if state.waits:
         reason = f": {state.reason}" if state.reason else ""
         return f"job {number} in the queue since {since}{reason}"
+    if state == slurm.UNKNOWN:
+        return f"job {number}: Slurm does not tell its state; asking again"
     if not silent:
         return ""
     nodes = ", ".join(silent)

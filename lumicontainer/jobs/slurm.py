@@ -4,10 +4,12 @@ import os
 import re
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from lumicontainer.errors import HostError, JobError, Problem
-from lumicontainer.system import process
+from lumicontainer.system import budget, process
+from lumicontainer.system.budget import Helper
 from lumicontainer.system.terminal.output import clean
 
 ASKS = "SBATCH_ACCOUNT, SBATCH_PARTITION and SBATCH_TIMELIMIT change what the job asks for"
@@ -22,6 +24,7 @@ _IN_SERVICE = re.compile(r"up (idle|allocated|mixed|completing|planned|reserved)
 """The output of sinfo for partitions and nodes that accept jobs; * means that a node is silent."""
 _TURN, _LONGEST_END = 0.5, 60.0
 """Seconds: between two looks at a job that ends, and until Slurm kills one that does not."""
+_PING = "scontrol ping shows if this host reaches Slurm; use a login node of the cluster"
 _NEVER = re.compile(
     r"Partition(Config|NodeLimit|TimeLimit)|BadConstraints|Invalid(Account|QOS)"
     r"|(Account|QOS)NotAllowed|(Association|QOS)TimeLimit"
@@ -44,6 +47,9 @@ _UNFINISHED = re.compile(
     f"|{'|'.join(_HELD)}"
 )
 """States of jobs that are not over (https://slurm.schedmd.com/job_state_codes.html)."""
+_STATE, _NUMBER = re.compile("[A-Z_]+"), re.compile(r"(?am)^(\d+)(;.*)?$")
+_FORGOTTEN = "Invalid job id"
+"""The error of programs that are asked for a job that Slurm no longer knows."""
 _DEFAULTS = re.compile(r"(SQUEUE|SCANCEL|SINFO|SCONTROL)_.*|SBATCH_(ARRAY_INX|CLUSTERS|ERROR|WAIT)")
 """Variables with a user's defaults that hide a job from us, or make it another kind of job."""
 _AWAY = re.compile("configuration source|Unable to contact slurm|timed out|Zero Bytes")
@@ -75,7 +81,7 @@ class JobState(NamedTuple):
 
 
 GONE, UNKNOWN = JobState(""), JobState("not known")
-"""The state of a job that is over, and if Slurm does not answer."""
+"""The state of a job that is over, and if Slurm does not say it."""
 
 
 def time_limit(text: str) -> str:
@@ -104,7 +110,7 @@ def check(options: Sequence[str], partition: str) -> None:
     If nodes are out of service, Slurm cannot distinguish a job that waits from one that is too
     large. The reason in the queue then decides.
     """
-    done = _finished("sbatch", "--test-only", *options)
+    done = _finished("sbatch", "--test-only", *options, limits=budget.QUESTION)
     why = clean(done.stderr).strip()
     if done.returncode and not (_NOT_NOW.search(why) and _out_of_service(partition)):
         raise refused(why)
@@ -120,10 +126,14 @@ def _out_of_service(partition: str) -> bool:
 def submit(options: Sequence[str]) -> str:
     """Submit a job; return its number."""
     try:
-        printed = _capture("sbatch", "--parsable", *options)
+        printed = _capture("sbatch", "--parsable", *options, limits=budget.QUESTION)
     except process.ProgramError as error:
         raise refused(error.problems[0].why) from error
-    return printed.strip().partition(";")[0]
+    # A site may let sbatch print more.
+    if not (number := _NUMBER.search(printed)):
+        why = process.last_lines(clean(printed)) or "it printed nothing"
+        raise JobError(Problem("sbatch did not name the job", why=why, hint=_PING))
+    return number[1]
 
 
 def cancel(words: Sequence[str]) -> None:
@@ -135,17 +145,16 @@ def wait_for_end(words: Sequence[str]) -> None:
     """Wait until no job that the words of squeue name is in the queue, a minute at most."""
     end = time.monotonic() + _LONGEST_END
     while time.monotonic() < end:
-        listed = _finished("squeue", "--noheader", "--format=%i", *words)
-        if not listed.stdout.strip():
-            return
+        with suppress(HostError):
+            if not _finished("squeue", "--noheader", "--format=%i", *words).stdout.strip():
+                return
         time.sleep(_TURN)
 
 
 def refused(why: str) -> JobError:
     """Return the error of a job that sbatch refuses, or cannot send to Slurm."""
     if _AWAY.search(why):
-        hint = "scontrol ping shows if this host reaches Slurm; use a login node of the cluster"
-        return JobError(Problem("cannot reach Slurm", "sbatch", why, hint))
+        return JobError(Problem("cannot reach Slurm", "sbatch", why, _PING))
     hint = _hint(why, f"{ASKS}; {_LISTED}")
     return JobError(Problem("Slurm refuses the job", "sbatch", why, hint))
 
@@ -163,19 +172,26 @@ def _hint(reason: str, default: str) -> str:
 
 
 def look(number: str) -> JobState:
-    """Return the state of a job; ``UNKNOWN`` if Slurm is too busy to answer."""
+    """Return the state of a job; ``UNKNOWN`` if Slurm does not say it."""
     try:
         printed = _capture("squeue", "--noheader", f"--jobs={number}", "--format=%T %r")
-    except process.OverLimitError:
+    except HostError as error:
+        return GONE if _FORGOTTEN in str(error) else UNKNOWN
+    if not printed.strip():
+        return _look_closely(number)
+    state, _, reason = clean(printed).strip().partition("\n")[0].partition(" ")
+    if not _STATE.fullmatch(state):
         return UNKNOWN
-    except process.ProgramError as error:
-        return GONE if "Invalid job id" in str(error) else UNKNOWN
-    state, _, reason = printed.strip().partition(" ")
-    if not state:
-        # A queue that does not show a job does not prove its end.
-        state = _shown(number).get("JobState", "")
-        return JobState(state) if _UNFINISHED.fullmatch(state) else GONE
     return JobState(state, "" if reason == "None" else reason)
+
+
+def _look_closely(number: str) -> JobState:
+    """Return the state of a job that the queue does not show, which does not prove its end."""
+    fields = _shown(number)
+    if fields is None:
+        return UNKNOWN
+    state = fields.get("JobState", "")
+    return JobState(state) if _UNFINISHED.fullmatch(state) else GONE
 
 
 def silent_nodes(number: str) -> list[str]:
@@ -218,26 +234,33 @@ def last_state(number: str) -> str:
     """Return in words how a job ended."""
     fields = _shown(number)
     if not fields:
-        return "it ended, and Slurm no longer knows it"
+        knows = "does not say how" if fields is None else "no longer knows it"
+        return f"it ended, and Slurm {knows}"
     state, reason = fields.get("JobState", "it ended"), fields.get("Reason", "None")
     return state if reason == "None" else f"{state}, reason {reason}"
 
 
-def _shown(number: str) -> dict[str, str]:
-    """Return what Slurm knows of a job; empty if it no longer knows the job."""
+def _shown(number: str) -> dict[str, str] | None:
+    """Return what Slurm knows of a job, nothing if it no longer knows the job.
+
+    None if it does not answer.
+    """
+    if process.find("scontrol") is None:
+        return {}
     try:
         printed = _capture("scontrol", "--oneliner", "show", "job", number)
-    except process.ProgramError:
-        return {}
-    return dict(word.split("=", 1) for word in printed.split() if "=" in word)
+    except HostError as error:
+        return {} if _FORGOTTEN in str(error) else None
+    fields = dict(word.split("=", 1) for word in clean(printed).split() if "=" in word)
+    return fields if "JobState" in fields else None
 
 
-def _finished(*command: str) -> process.Finished:
-    return process.finished(command, env=_environment())
+def _finished(*command: str, limits: Helper | None = None) -> process.Finished:
+    return process.finished(command, env=_environment(), limits=limits or budget.SLURM)
 
 
-def _capture(*command: str) -> str:
-    return process.capture(command, env=_environment())
+def _capture(*command: str, limits: Helper | None = None) -> str:
+    return process.capture(command, env=_environment(), limits=limits or budget.SLURM)
 
 
 def _environment() -> dict[str, str]:

@@ -66,6 +66,8 @@ _NETWORK = "check the network, or name a mirror: --mirror FROM=TO"
 
 QUESTION = Helper(10 * _MINUTE, 64 * _MIB, _SLOW)
 """A program of this host that answers a question."""
+SLURM = Helper(1 * _MINUTE, 64 * _MIB, "scontrol ping shows if this host reaches Slurm")
+"""A program of Slurm that answers a question, which is asked again."""
 ENGINE = Helper(30 * _MINUTE, 256 * _MIB, _SLOW)
 """An engine that starts a container for a question; a shared file system may be slow."""
 REPORT = Helper(math.inf, 64 * _MIB, "run its checks one by one: verify -k NAME")

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer.errors import JobError
 from lumicontainer.jobs import slurm
-from lumicontainer.jobs.slurm import GONE, JobState, refused, stuck, time_limit
+from lumicontainer.jobs.slurm import GONE, UNKNOWN, JobState, refused, stuck, time_limit
+from lumicontainer.system import budget
+from lumicontainer.system.budget import Helper
 
 Program = Callable[[str, str], None]
 
@@ -122,6 +125,50 @@ def test_a_job_that_slurm_has_forgotten_is_over(program: Program) -> None:
     assert "no longer knows it" in slurm.last_state("7")
 
 
+HANGS, NEVER_ENDS = "exec tail -f /dev/null", "exec yes RUNNING"
+FAILS = "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1"
+GARBAGE = r"head -c 1000 /dev/zero; printf '\033[2J<html>503\n'"
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limit the programs of Slurm to little time and output; what they print here is less or more.
+
+    A program that is slow to start is ended too, and has then not answered.
+    """
+    monkeypatch.setattr(budget, "SLURM", Helper(0.5, 1 << 16, "wait"))
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("scontrol", [HANGS, NEVER_ENDS, FAILS, GARBAGE, "exit 3", "exit 0"])
+def test_an_end_that_no_program_of_slurm_confirms_is_none(program: Program, scontrol: str) -> None:
+    program("squeue", "exit 0")
+    program("scontrol", scontrol)
+    assert slurm.look("7") == UNKNOWN
+    assert slurm.last_state("7") == "it ended, and Slurm does not say how"
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("squeue", [HANGS, NEVER_ENDS, FAILS, GARBAGE, "exit 3", "kill -9 $$"])
+def test_a_queue_that_does_not_answer_proves_nothing(program: Program, squeue: str) -> None:
+    program("squeue", squeue)
+    assert slurm.look("7") == UNKNOWN
+    assert not slurm.is_queued("x") or squeue == GARBAGE
+
+
+@pytest.mark.parametrize("printed", ["7", "7;lumi", "You have 12 hours left.\n7", "7\nwelcome 8"])
+def test_the_number_of_a_job_is_found_in_what_a_site_prints(program: Program, printed: str) -> None:
+    program("sbatch", f"echo '{printed}'")
+    assert slurm.submit(["job.sh"]) == "7"
+
+
+@pytest.mark.parametrize("printed", ["", "welcome", "Submitted batch job 7", "--all"])
+def test_a_job_without_a_number_is_reported(program: Program, printed: str) -> None:
+    program("sbatch", f"echo '{printed}'")
+    with pytest.raises(JobError, match=f"(?s)did not name the job.*{printed}"):
+        slurm.submit(["job.sh"])
+
+
 def test_nodes_that_do_not_answer_are_known_by_their_mark(program: Program) -> None:
     program("squeue", "echo 'nid[005001-005003]'")
     program("sinfo", r"printf 'nid005001 allocated*\nnid005002 mixed\nnid005003 down*\n'")
@@ -143,7 +190,7 @@ def variables(
     request: pytest.FixtureRequest, program: Program, tmp_path: Path
 ) -> Callable[[], dict[str, str]]:
     """Return the variables that a program of Slurm gets."""
-    program(request.param, f"env >{tmp_path}/seen; echo RUNNING")
+    program(request.param, f"env >{tmp_path}/seen; echo 7")
 
     def ask() -> dict[str, str]:
         ASKING[request.param]()
