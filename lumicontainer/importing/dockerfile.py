@@ -49,7 +49,7 @@ from lumicontainer.importing.shell.script import ShellReader
 from lumicontainer.importing.shell.split import OTHER_EXPANSION, expand_variables, other_program
 from lumicontainer.importing.shell.starts import start_text, start_words
 from lumicontainer.importing.spython_parsers import instruction as parsed
-from lumicontainer.system.terminal.masking import has_password, is_secret
+from lumicontainer.system.terminal.masking import has_password, is_secret, names_secret
 
 _COPIED_FROM = re.compile(r"from=([^\s,]+)")
 _MAX_DEPTH = 50
@@ -149,7 +149,7 @@ class _Reader(ShellReader):
             self.values[name] = known
             if line.decided("environment", name):
                 continue
-            if has_password(known) or is_secret(name, known):
+            if has_password(known) or names_secret(name) or is_secret(name, known):
                 line.part(f"ARG {name}").refuse(READABLE)
                 continue
             wrong = fault(variable, name) or "$" in known
@@ -276,7 +276,10 @@ class _Reader(ShellReader):
                 part.refuse_files(name, source)
             if not row.get("same"):
                 place = self._target(target)
-                path = f"{place}/{PurePosixPath(source).name}" if several else place
+                file = PurePosixPath(source)
+                # A folder's content is copied, not the folder.
+                inside = several or (place.endswith("/") and file.suffix)
+                path = f"{place}/{file.name}" if inside else place
                 refused = not held and self.draft.lines[-1].outcome == NOT_CARRIED
                 self.losses.lose(path, "/", NOT_CARRIED if refused else NOT_NEEDED)
 

@@ -10,7 +10,7 @@ from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, Draft, FileLine, 
 from lumicontainer.importing.replacements import table
 from lumicontainer.importing.shell.losses import Losses, Lost
 from lumicontainer.importing.shell.split import OTHER_EXPANSION, expand_variables
-from lumicontainer.system.terminal.masking import has_password, is_secret
+from lumicontainer.system.terminal.masking import has_password, is_secret, names_secret
 
 READABLE = (
     "it holds a password or token, which all who read the image would have; "
@@ -35,6 +35,11 @@ def add_variable(line: FileLine, name: str, value: str, losses: Losses | None = 
     if has_password(value) or is_secret(name, value):
         # The recipe names it without its value.
         line.part(name).refuse(READABLE)
+        return
+    if not value and names_secret(name):
+        line.note(
+            NOT_NEEDED, "it is empty; a container gets the one of its machine"
+        )
         return
     if losses and value.startswith("/") and (lost := losses.find(value, "/")):
         lost.note(line, "names")

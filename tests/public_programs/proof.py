@@ -48,7 +48,8 @@ class Program:
         self.git("fetch", "--quiet", *wanted)
         self.git("checkout", "--quiet", "FETCH_HEAD")
         self.data.mkdir()
-        shutil.copy(HERE / "tiny_model.py", self.data)
+        for script in HERE.glob("tiny_*.py"):
+            shutil.copy(script, self.data)
 
     def extend(self) -> None:
         """Add the program's packages."""

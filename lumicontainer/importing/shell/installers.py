@@ -6,9 +6,13 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
 from lumicontainer.core.yaml.validators import apt_package
-from lumicontainer.importing.draft import CARRIED, Draft, FileLine, fault
+from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, Draft, FileLine, fault
 from lumicontainer.importing.lists import conda, project, requirements
+from lumicontainer.importing.replacements import replacement_for
 from lumicontainer.importing.shell.losses import Lost
 from lumicontainer.importing.shell.options import Options, read_options
 from lumicontainer.importing.shell.words import Command
@@ -83,15 +87,39 @@ def _apt(line: FileLine, options: Options, places: Places) -> None:
 
 
 def _pip(line: FileLine, options: Options, places: Places) -> None:
+    is_offline = any(option == "--no-index" for option, _ in options.given)
     for word in options.operands:
-        _add_requirement(line.part(word), word, places)
+        part = line.part(word)
+        if not (is_offline and _refuse_of_folder(part, word)):
+            _add_requirement(part, word, places)
     for option, value in options.given:
-        if option in ("-r", "--requirement", "--requirements"):
+        held = option in ("-f", "--find-links") and places.lost(value)
+        if held and held.outcome == NOT_NEEDED:
+            held.note(line.part(f"{option} {value}"))
+        elif option in ("-r", "--requirement", "--requirements"):
             _read_file(line.part(f"pip install -r {value}"), value, places)
         elif option in ("-e", "--editable"):
             _add_requirement(line.part(f"{option} {value}"), value, places)
         else:
             requirements.add_option(line, option, value)
+
+
+def _refuse_of_folder(line: FileLine, word: str) -> bool:
+    """Add a package that comes from a folder alone; return False for what is no name of one.
+
+    An index may have another package by its name.
+    """
+    try:
+        name = canonicalize_name(Requirement(word).name)
+    except InvalidRequirement:
+        return False
+    if replacement_for("python", name):
+        return False
+    if name in {canonicalize_name(Requirement(each).name) for each in line.draft.python}:
+        line.note(NOT_NEEDED, "an earlier line has it")
+    else:
+        line.refuse("it comes from a folder, and an index may have another package of this name")
+    return True
 
 
 def _pip_sync(line: FileLine, options: Options, places: Places) -> None:
@@ -158,7 +186,7 @@ def _sync(line: FileLine, options: Options, places: Places) -> None:
 _Read = Callable[[FileLine, Options, Places], None]
 _READERS: Mapping[str, Mapping[str, _Read]] = {
     "apt": {"install": _apt},
-    "pip": {"install": _pip},
+    "pip": {"install": _pip, "wheel": _pip},
     "uv pip": {"pip install": _pip, "pip sync": _pip_sync},
     "uv": {"add": _pip, "sync": _sync},
     "conda": {

@@ -107,12 +107,12 @@ class ShellReader:
         refused = {
             re.split(r"[^\w.-]", each.missing)[0] for each in self.draft.lines if each.missing
         }
-        for word in (*words[:3], *(word for word in words[3:] if word.startswith("/"))):
-            lost = (
-                self.losses.find(word, self.folder or "/")
-                if word[:1] not in ("", "-", "$")
-                else None
-            )
+        named = (*words[:3], *(word for word in words[3:] if word.startswith("/")))
+        for number, word in enumerate(named):
+            # A program's name alone is looked up on PATH, not in the folder.
+            folder = self.folder if number or "/" in word else ""
+            is_path = word[:1] not in ("", "-", "$")
+            lost = self.losses.find(word, folder or "/") if is_path else None
             if lost and lost.outcome == NOT_CARRIED:
                 return word
         program = words[0] if words else ""
@@ -122,7 +122,7 @@ class ShellReader:
     def read_shell(self, text: str, first: int, values: Mapping[str, str]) -> None:
         """Add the commands of a text whose first line has the number ``first``."""
         kept = self._read_commands(text, _Scope(self.folder or "/", values), first)
-        if any(not re.match(r"cd\s", each) for each in kept):
+        if _does_something(kept):
             body = "\n".join([f"cd {shlex.quote(self.folder or '/')}", *kept])
             shown = self.file if fits_a_line(self.file) else "an imported file"
             head = f"# {shown}:{first}\n# shellcheck disable=all\n"
@@ -245,8 +245,10 @@ class ShellReader:
         if is_same and count == len(rows) - before and _are_carried(rows[before:]):
             del rows[before:]
             return None
-        if not group.own_shell or not lines:
+        if not group.own_shell:
             return lines
+        if not _does_something(lines):
+            return []
         return [*scope.follow(), "\n".join(["(", *lines, f") {group.behind}".strip()])]
 
     def _is_kept(self, part: _Part, scope: _Scope) -> bool:
@@ -326,6 +328,11 @@ class ShellReader:
             if value and (lost := self.losses.find(value, scope.folder)):
                 return lost
         return self.losses.find_in(part.plain, scope.folder)
+
+
+def _does_something(lines: Sequence[str]) -> bool:
+    """Return whether lines of a script do more than enter folders."""
+    return any(not re.match(r"cd\s", each) for each in lines)
 
 
 def _are_carried(rows: Sequence[ImportedLine]) -> bool:

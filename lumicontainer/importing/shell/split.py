@@ -86,11 +86,23 @@ class _LineNumbers:
 def _list(text: str, start: int, end: int, inner: list[int]) -> Iterator[tuple[int, int]]:
     """Yield where the commands of a list begin and end: at ``inner`` unless it is one."""
     plain = _unquoted(text[start:end])
-    if "||" in plain or _TEST.match(plain):
+    if "||" in _without_brackets(plain) or _TEST.match(plain):
         inner = []
     for last in (*inner, end):
         yield start, last
         start = last + len("&&")
+
+
+def _without_brackets(text: str) -> str:
+    """Return a text without what is in ``( )``; with all of it if some bracket is left open."""
+    parts = re.split(r"([()])", text)
+    depth, kept = 0, list[str]()
+    for part in parts:
+        depth += {"(": 1, ")": -1}.get(part, 0)
+        kept += [part] if depth == 0 else []
+        if depth < 0:
+            return text
+    return text if depth else "".join(kept)
 
 
 def _command(text: str, start: int, end: int, lines: _LineNumbers) -> Iterator[ShellCommand]:

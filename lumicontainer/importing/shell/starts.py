@@ -12,8 +12,10 @@ _STARTERS = (
     *("exec", "conda run", "mamba run", "micromamba run", "uv run", "poetry run", "pdm run"),
     *("pipenv run", "gosu", "su-exec", "tini", "dumb-init"),
 )
-_OF_ENVIRONMENT = re.compile(r"(?:/[\w.-]+)*/\.?venv/bin/(?=[\w.-]+$)")
-"""Leads to a program of a virtual environment, whose packages the image's Python has."""
+_OF_ENVIRONMENT = re.compile(
+    r"(?:/[\w.-]+)*/\.?venv/bin/(?=[\w.-]+$)|(?:/[\w.-]+)*/\w*conda\d?(?:/envs/[\w.-]+)?/bin/(?=python)"
+)
+"""Leads to a program of another environment, whose packages the image's Python has."""
 _SPECIAL = re.compile(r"[|&;<>()`$*?\n]")
 _ARGUMENTS = re.compile(r"""\s+(?:"\$\{?[@*]\}?"|\$\{?[@*]\}?)\s*$""")
 

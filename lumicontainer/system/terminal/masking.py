@@ -189,6 +189,11 @@ def is_secret(name: str, value: str) -> bool:
     return bool(named or _SECRET_SHAPE.search(value))
 
 
+def names_secret(name: str) -> bool:
+    """Return whether a variable of a name holds a token, a password or a key."""
+    return bool(_SECRET_NAME.fullmatch(name))
+
+
 def is_secret_file(name: str) -> bool:
     """Return whether other programs keep passwords, tokens or private keys in files of a name."""
     return bool(_SECRET_FILE.fullmatch(name))

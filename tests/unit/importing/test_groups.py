@@ -71,6 +71,18 @@ def test_a_group_without_packages_stays_as_it_is(dockerfile: Import, command: st
     assert missing(draft) == []
 
 
+@pytest.mark.parametrize("command", ["(cd / && pip install polars)", "(pip install polars)"])
+def test_a_group_that_only_installs_leaves_no_script(dockerfile: Import, command: str) -> None:
+    assert dockerfile(f"RUN {command}").script == []
+
+
+def test_a_list_in_brackets_is_one_of_several_commands(dockerfile: Import) -> None:
+    draft = dockerfile("RUN (pip uninstall -y rich || true) && pip install polars && touch /a")
+    assert list(draft.python) == ["polars"]
+    assert "touch /a" in draft.script[0]
+    assert missing(draft) == []
+
+
 def test_a_group_keeps_its_other_commands(dockerfile: Import) -> None:
     body = "(cd /srv && pip install polars && touch a)\nRUN { cd /mnt; pip install rich; touch b; }"
     draft = dockerfile(f"RUN {body}")
@@ -149,3 +161,50 @@ def test_several_heredocs_are_copied_into_a_folder(
     assert [line.split()[-1] for line in draft.script] == places
     assert missing(draft) == []
     assert sorted(each.content for each in draft.files.values())[0] == b"one\n"
+
+
+def test_wheels_of_another_stage_are_what_it_builds(imported: Import) -> None:
+    text = (
+        "FROM python AS builder\nCOPY requirements.txt .\n"
+        "RUN pip wheel -w /wheels -r requirements.txt\nFROM python\n"
+        "COPY --from=builder /wheels /wheels\n"
+        "RUN pip install --no-index --find-links=/wheels polars mine && rm -rf /wheels\n"
+        "RUN pip install /wheels/*.whl\n"
+    )
+    draft = imported("Dockerfile", text, **{"requirements.txt": "polars\nrich\n"})
+    assert list(draft.python) == ["polars", "rich"]
+    assert missing(draft) == ["mine"]
+
+
+def test_a_package_of_a_folder_is_not_that_of_an_index(dockerfile: Import) -> None:
+    draft = dockerfile("RUN pip install --no-index -f /srv/wheels mine 'torch>=2'")
+    assert (list(draft.python), draft.layers) == ([], {"pytorch"})
+    assert "mine" in missing(draft)
+
+
+def test_a_file_of_another_stage_does_not_take_its_folder_along(dockerfile: Import) -> None:
+    lines = "WORKDIR /w\nCOPY --from=other /w/list.txt .\nRUN pip install -r list.txt"
+    draft = dockerfile(f"{lines}\nRUN touch here\nCMD python go.py")
+    assert missing(draft) == ["/w/list.txt of other"]
+    assert "touch here" in draft.script[-1]
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "/opt/venv/bin/python go.py",
+        "/srv/app/.venv/bin/python go.py",
+        "/opt/conda/envs/py_3.10/bin/python go.py",
+        "/opt/miniconda3/bin/python go.py",
+    ],
+)
+def test_the_python_of_an_environment_is_that_of_the_image(dockerfile: Import, start: str) -> None:
+    draft = dockerfile(f"ENV VIRTUAL_ENV=/opt/venv\nENTRYPOINT {start.split()!r}".replace("'", '"'))
+    assert missing(draft) == []
+    assert draft.lines[-1].note.endswith("-- python go.py")
+
+
+def test_a_token_without_a_value_is_no_part_of_the_image(dockerfile: Import) -> None:
+    draft = dockerfile("ARG HF_TOKEN\nENV HF_TOKEN=$HF_TOKEN WANDB_API_KEY= OTHER=")
+    assert (draft.parameters, draft.environment) == ({}, {"OTHER": ""})
+    assert missing(draft) == ["ARG HF_TOKEN"]

@@ -321,8 +321,8 @@ def test_folders_of_lumi_are_not_in_a_build(dockerfile: Import) -> None:
 
 
 def test_lines_run_where_a_variable_may_be_unset(dockerfile: Import) -> None:
-    draft = dockerfile("ARG TOKEN\nRUN if [ -n $TOKEN ]; then id; fi")
-    assert (draft.parameters, draft.missing()) == ({"TOKEN": ""}, [])
+    draft = dockerfile("ARG CHOICE\nRUN if [ -n $CHOICE ]; then id; fi")
+    assert (draft.parameters, draft.missing()) == ({"CHOICE": ""}, [])
 
 
 LAYOUT = ("docker/Dockerfile", "requirements/base.txt", "src/main.py", ".git/HEAD")
