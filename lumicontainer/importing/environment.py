@@ -37,9 +37,7 @@ def add_variable(line: FileLine, name: str, value: str, losses: Losses | None = 
         line.part(name).refuse(READABLE)
         return
     if not value and names_secret(name):
-        line.note(
-            NOT_NEEDED, "it is empty; a container gets the one of its machine"
-        )
+        line.note(NOT_NEEDED, "it is empty; a container gets the one of its machine")
         return
     if losses and value.startswith("/") and (lost := losses.find(value, "/")):
         lost.note(line, "names")
