@@ -20,10 +20,12 @@ LONGEST = 1 << 16
 _UNFINISHED = re.compile(rb"\x1b[^\x1b]{0,63}\Z|[\xc0-\xff][\x80-\xbf]{0,2}\Z")
 """A part of an escape sequence or of a character."""
 _FEW = 64
+_MOST_SHOWN = 1000
+"""Lines of a chunk that progress gets; a person reads none of them at that speed."""
 
 
-def clean_line(raw: bytes) -> str:
-    """Return an output line without secrets and without escape sequences."""
+def clean_output(raw: bytes) -> str:
+    """Return whole output lines without secrets and without escape sequences."""
     text = clean(masked_bytes(raw).decode("utf-8", "replace"))
     # An escape sequence may have split a secret.
     return masked(text)
@@ -37,9 +39,10 @@ class Lines:
 
     def add(self, chunk: bytes) -> Iterator[str]:
         """Yield the lines that end in a chunk, and a long one piece by piece."""
-        *ended, last = (self._pending + chunk).split(b"\n")
+        ended, newline, last = (self._pending + chunk).rpartition(b"\n")
         self._pending = last
-        yield from map(clean_line, ended)
+        if newline:
+            yield from clean_output(ended).split("\n")
         # A progress bar overwrites its line.
         self._pending = last[last.rfind(b"\r", 0, len(last.rstrip(b"\r"))) + 1 :]
         if len(self._pending) > LONGEST + longest():
@@ -50,7 +53,7 @@ class Lines:
         size = len(self._pending)
         unfinished = _UNFINISHED.search(self._pending, size - _FEW)
         at = unfinished.start() if unfinished else size
-        text = clean_line(self._pending[:at])
+        text = clean_output(self._pending[:at])
         cut = max(0, len(text) - longest())
         self._pending = text[cut:].encode() + self._pending[at:]
         if cut:
@@ -58,7 +61,7 @@ class Lines:
 
     def unfinished(self) -> str:
         """Return the line that has no end yet."""
-        return clean_line(self._pending.rstrip(b"\r"))
+        return clean_output(self._pending.rstrip(b"\r"))
 
     def take_pending(self) -> bytes:
         """Return the output of the line that has no end yet, and forget it."""
@@ -67,14 +70,15 @@ class Lines:
 
     def rest(self) -> str:
         """Return what stands behind the last line; nothing follows it."""
-        return clean_line(self._pending)
+        return clean_output(self._pending)
 
 
 class OutputLog:
     """Write each line to a file; of a long output, write the beginning and the end.
 
-    ``on_line`` gets the lines, also those that a progress bar overwrites; behind the beginning it
-    gets some of them. ``on_cut`` is called once, if lines are left out.
+    ``on_line`` gets the lines, also those that a progress bar overwrites; it gets some of them
+    behind the beginning, and if many come at once. ``on_cut`` is called once, if lines are left
+    out.
     """
 
     def __init__(
@@ -85,6 +89,8 @@ class OutputLog:
         self._room = HEAD
         self._end: deque[bytes] = deque()
         self._kept = self._left_out = 0
+        self._last = b""
+        """The last line behind the beginning, from its newline on, while it has no end."""
 
     def add(self, chunk: bytes) -> None:
         """Write the lines that end in a chunk."""
@@ -92,10 +98,11 @@ class OutputLog:
             self._keep(chunk)
             return
         self._room -= len(chunk) + _OF_A_LINE * chunk.count(b"\n")
-        for line in self._lines.add(chunk):
-            self._write(line)
-            self._on_line(line)
+        lines = list(self._lines.add(chunk))
+        self._file.write("".join(f"{line}\n" for line in lines))
         self._file.flush()
+        for line in lines[-_MOST_SHOWN:]:
+            self._on_line(line)
         if b"\r" in chunk and (line := self._lines.unfinished()):
             self._on_line(line)
         if self._room <= 0:
@@ -125,8 +132,14 @@ class OutputLog:
             dropped = len(self._end.popleft())
             self._kept -= dropped
             self._left_out += dropped
-        whole = chunk.rsplit(b"\n", 2)[1:-1]
-        self._on_line(clean_line(whole[0]) if whole else "")
+        self._on_line(self._last_line(chunk))
+
+    def _last_line(self, chunk: bytes) -> str:
+        """Return the last line that begins and ends in what was added; empty if none does."""
+        ended, newline, rest = (self._last + chunk).rpartition(b"\n")
+        self._last = newline + rest if newline and len(rest) <= LONGEST else b""
+        _, begun, line = ended.rpartition(b"\n")
+        return clean_output(line) if begun else ""
 
     def _write_end(self) -> None:
         lines = self._lines.add(b"".join(self._end))

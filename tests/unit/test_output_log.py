@@ -65,6 +65,19 @@ def test_a_log_of_a_long_output_has_its_beginning_and_its_end(size: int) -> None
 
 
 @pytest.mark.usefixtures("small")
+def test_progress_shows_lines_behind_the_beginning_of_a_log(secret: str) -> None:
+    shown = list[str]()
+    rows = "".join(f"row {number} {secret}\n" for number in range(5000))
+    write(rows.encode(), 25, shown.append)
+    assert "row 4998 ***" in shown
+
+
+@pytest.mark.parametrize("text", [b"\x1b]x\n", b"\x1b\n", b"x\r\n"], ids=repr)
+def test_no_sequence_ends_in_another_line(text: bytes) -> None:
+    assert write(text + b"next\n").splitlines()[-1] == "next"
+
+
+@pytest.mark.usefixtures("small")
 def test_a_log_that_needs_no_bound_is_whole() -> None:
     rows = "".join(f"row {number}\n" for number in range(10_000))
     assert write(rows.encode(), on_cut=pytest.fail) == rows

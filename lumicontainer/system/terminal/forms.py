@@ -99,13 +99,14 @@ class Plain(Form):
 
     def write(self, event: Event) -> bool:
         """Write an event except amounts; a message that is also an output line is written once."""
-        lines = event_lines(event, _LOG_WIDTH)
         if event.event == "say":
             self._message = event.text or ""
-        elif event.event == "line" and self._verbose and event.text != self._message:
+        if event.event == "line" and self._verbose and event.text != self._message:
             lines = [f"{event.step}: {event.text}"]
         elif event.event in ("line", "reached") or (event.event == "waiting" and not event.text):
             return False
+        else:
+            lines = event_lines(event, _LOG_WIDTH)
         moment = time.strftime("%H:%M:%S")
         self._put("".join(f"{moment} {each}\n" for each in lines))
         return True

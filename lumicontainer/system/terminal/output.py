@@ -30,13 +30,14 @@ _CONTROL = re.compile(
 )
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]+")
-_SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?", re.DOTALL)
+_SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(\x07|\x1b\\)?|.)?")
 
 
 def clean(text: str) -> str:
     """Return output of a program without escape sequences and overwritten lines."""
-    last = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
-    return _UNPRINTABLE.sub("", _SEQUENCE.sub("", last))
+    if "\r" in text:
+        text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+    return _UNPRINTABLE.sub("", _SEQUENCE.sub("", text))
 
 
 def printable(text: str) -> str:
