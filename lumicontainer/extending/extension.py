@@ -3,10 +3,12 @@
 import hashlib
 import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
+
+from packaging.requirements import InvalidRequirement, Requirement
 
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import InputError, LockError, Problem
@@ -240,7 +242,8 @@ def build_extension(
             hint = hint_of_index(_pytorch_index(order.image), order.command, indexed=indexed)
             installation.require_fitting_libraries(order.changeable, hint)
             own = {normal(row["name"]) for row in locked.rows(chosen) if "directory" in row}
-            require_modules(installation.tree, own)
+            requested = {*_names((*order.additions.lines, *prepared.lines))}
+            require_modules(installation.tree, own, requested)
         packages = installation.distributions()
         for warning in facts.hidden(packages):
             progress.say(str(warning))
@@ -288,6 +291,13 @@ def _resolved(resolution: Resolution, order: Order, prepared: Prepared, progress
     for warning in find_left_out(resolution, question, resolution.versions(lock)):
         progress.say(str(warning))
     return lock
+
+
+def _names(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the packages that requirements name."""
+    for each in lines:
+        with suppress(InvalidRequirement):  # A folder of the user's own code.
+            yield normal(Requirement(each).name)
 
 
 def _pytorch_index(image: Path) -> str:

@@ -9,17 +9,20 @@ from lumicontainer.errors import Problem, StepError
 from lumicontainer.extending.finders import is_extension_module, module_finder
 
 
-def require_modules(tree: Path, elsewhere: Collection[str] = ()) -> None:
-    """Raise ``StepError`` if Python finds not all modules of a package, or if one is empty.
+def require_modules(
+    tree: Path, elsewhere: Collection[str] = (), requested: Collection[str] = ()
+) -> None:
+    """Raise ``StepError`` if Python finds not all modules of a package.
 
-    One without a file is no use, unless it names other packages.
+    One that is ``requested`` is no use without a file, unless it names other packages.
 
     Names that begin with an underscore are not counted: they may be optional extensions. The
     modules of the packages ``elsewhere`` are in a folder of the user.
     """
     problems = []
     for notes in sorted(tree.glob("lib/python*/site-packages/*.dist-info")):
-        if normal(notes.stem.partition("-")[0]) in elsewhere:
+        name = normal(notes.stem.partition("-")[0])
+        if name in elsewhere:
             continue
         python = notes.parents[1].name.removeprefix("python")
         finder = module_finder(notes.parent, python)
@@ -28,7 +31,7 @@ def require_modules(tree: Path, elsewhere: Collection[str] = ()) -> None:
             what = f"{notes.stem} has no module {', '.join(map(repr, missing))}"
             why, hint = "\n".join(missing.values()), "ask for another version of the package"
             problems.append(Problem(what, why=why, hint=hint))
-        elif _is_empty(notes):
+        elif name in requested and _is_empty(notes):
             what, why = f"{notes.stem} is empty", "it has no file and needs no package"
             hint = "ask for another version; of your own code, name its modules to its build"
             problems.append(Problem(what, why=why, hint=hint))

@@ -218,20 +218,21 @@ def test_a_folder_without_code_of_its_own_is_a_module(tmp_path: Path, made: str)
     require_modules(tmp_path)
 
 
-def test_a_package_that_is_empty_is_refused(tmp_path: Path) -> None:
+def test_a_requested_package_that_is_empty_is_refused(tmp_path: Path) -> None:
     """A build in another layout than the project's packs nothing, and succeeds."""
     notes = tmp_path / "lib/python3.11/site-packages/mine-1.0.dist-info"
     notes.mkdir(parents=True)
     (notes / "METADATA").write_text("Name: mine\n\nRequires-Dist: other\n")
     (notes / "RECORD").write_text(f"{notes.name}/METADATA,,\n")
     with pytest.raises(StepError, match=r"mine-1\.0 is empty"):
-        require_modules(tmp_path)
-    require_modules(tmp_path, {"mine"})
+        require_modules(tmp_path, (), {"mine"})
+    require_modules(tmp_path, (), {"other"})
+    require_modules(tmp_path, {"mine"}, {"mine"})
     (notes / "METADATA").write_text("Name: mine\nRequires-Dist: other\n")
-    require_modules(tmp_path)
+    require_modules(tmp_path, (), {"mine"})
     (notes / "METADATA").write_text("Name: mine\n")
     (notes / "RECORD").write_text('"space/core.abi3.so",,\n')
-    require_modules(tmp_path)
+    require_modules(tmp_path, (), {"mine"})
 
 
 def test_what_a_layer_compiles_is_no_package_to_add() -> None:
