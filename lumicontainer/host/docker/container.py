@@ -191,9 +191,11 @@ def _mounts(spec: Spec) -> list[Any]:
 
 def _require_name(path: Path) -> None:
     """Raise ``HostError`` if the daemon cannot be asked for a folder: its requests are JSON."""
-    if not path.name.isprintable():
+    try:
+        path.name.encode()
+    except UnicodeEncodeError as error:
         what, hint = "Docker cannot mount a folder with such a name", "rename it, or remove it"
-        raise HostError(Problem(what, ascii(str(path)), "its name is not plain text", hint))
+        raise HostError(Problem(what, ascii(str(path)), "its name is not UTF-8", hint)) from error
 
 
 def _take_top(client: Any, container: Any, spec: Spec) -> int:
