@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import hashlib
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -163,7 +164,10 @@ def _ask(image: Path) -> bytes:
     command = ["python3", "-I", "-B", "-c", _PRINT]
     mount = f"{_CODE}:{_PROBE}/inside:ro"
     started = find_engine().execute(image, command, binds=[mount], way="containall")
-    return process.capture_bytes(started, limits=budget.ENGINE._replace(most=_MOST))
+    hint = (
+        f"see whether its Python starts: lumicontainer run {shlex.quote(str(image))} -- python3 -V"
+    )
+    return process.capture_bytes(started, limits=budget.ENGINE._replace(most=_MOST, hint=hint))
 
 
 def _remember(known: Path, answer: bytes) -> None:

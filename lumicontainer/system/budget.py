@@ -6,7 +6,7 @@ They are far above what real images need: a slow line passes, and an answer with
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from lumicontainer.errors import DownloadError, HostError, LumicontainerError, StepError
@@ -71,7 +71,7 @@ SLURM = Helper(1 * _MINUTE, 64 * _MIB, "scontrol ping shows if this host reaches
 ENGINE = Helper(30 * _MINUTE, 256 * _MIB, _SLOW)
 """An engine that starts a container for a question; a shared file system may be slow."""
 REPORT = Helper(math.inf, 64 * _MIB, "run its checks one by one: verify -k NAME")
-"""The report of the checks of an image, which have limits of time themselves."""
+"""The report of the checks of an image."""
 FILES = Helper(24 * _HOUR, 1 * _GIB, _SLOW)
 """A program that lists, copies, packs or removes files."""
 DOWNLOAD = Helper(SOURCE.seconds + _HOUR, 64 * _MIB, _NETWORK, DownloadError)
@@ -83,6 +83,14 @@ BUILD = Helper(72 * _HOUR, 64 * _MIB, "build it in a layer, whose steps show the
 
 USER = Helper(math.inf, 1 << 62, "")
 """A program that the user chose, in the user's time."""
+
+
+def report_of(seconds: Iterable[int]) -> Helper:
+    """Return the limits of a report of checks, each of which may take some ``seconds``.
+
+    Lumi-verify ends each in time; the Python of an image may run something else.
+    """
+    return REPORT._replace(seconds=ENGINE.seconds + sum(each + _MINUTE for each in seconds))
 
 
 class LimitError(ValueError):

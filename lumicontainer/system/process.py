@@ -181,8 +181,12 @@ def _with_memory(command: Sequence[str], limits: Helper) -> Sequence[str]:
     """Return a command whose processes have the memory of its limits each."""
     if not limits.memory or not find("bash"):
         return command
-    # The host may allow less.
-    script = 'ulimit -S -d "$0" 2>/dev/null; exec "$@"'
+    # The host or the user may allow less.
+    script = """\
+[ "$(ulimit -S -d)" != unlimited ] && [ "$(ulimit -S -d)" -le "$0" ] ||
+    ulimit -S -d "$0" 2>/dev/null
+exec "$@"
+"""
     return ["bash", "-c", script, str(limits.memory >> 10), *command]
 
 
@@ -298,6 +302,7 @@ async def run_logged(  # noqa: PLR0913 - callers pass them by name
     on_line: Callable[[str], None] = lambda _: None,
     given: Awaitable[bytes] | None = None,
     result: IO[bytes] | None = None,
+    limits: Helper = budget.REPORT,
     patience: Patience | None = None,
     on_cut: Callable[[], None] = lambda: None,
 ) -> int:
@@ -307,8 +312,8 @@ async def run_logged(  # noqa: PLR0913 - callers pass them by name
     ``on_line`` and ``on_cut``. ``result`` gets stdout unchanged. An interruption ends the program
     and its children.
 
-    Raises ``OverLimitError`` and kills them if the result exceeds its limit, ``SilentError`` or
-    ``OverdueError`` if ``patience`` ends.
+    Raises ``OverLimitError`` and kills them if the result or the time exceeds its limit,
+    ``SilentError`` or ``OverdueError`` if ``patience`` ends.
     """
     with _starting(command):
         child = await _start(
@@ -327,14 +332,27 @@ async def run_logged(  # noqa: PLR0913 - callers pass them by name
         if given:
             await _give(child, given)
         chunks = _chunks(output, child.pid, patience or Patience())
-        with _limited(command, budget.REPORT):
-            async with task_group() as group:
-                if result and child.stdout:
-                    group.create_task(_copy(child.stdout, result, budget.REPORT))
-                await _follow(chunks, OutputLog(log, on_line, on_cut))
-        return await child.wait()
+        with _limited(command, limits):
+            async with _ending_within(limits):
+                async with task_group() as group:
+                    if result and child.stdout:
+                        group.create_task(_copy(child.stdout, result, limits))
+                    await _follow(chunks, OutputLog(log, on_line, on_cut))
+                return await child.wait()
     finally:
         await to_its_end(_end(child))
+
+
+@contextlib.asynccontextmanager
+async def _ending_within(limits: Helper) -> AsyncIterator[None]:
+    """Raise ``LimitError`` in a block that takes too long."""
+    try:
+        async with asyncio.timeout(limits.seconds) as timeout:
+            yield
+    except TimeoutError:
+        if not timeout.expired():
+            raise
+        raise LimitError(f"it did not end within {limits.seconds:g} s") from None
 
 
 async def _start(starting: Coroutine[Any, Any, Process]) -> Process:

@@ -16,7 +16,7 @@ from lumicontainer.host.binds import Needs, needs_of
 from lumicontainer.image.records import read_results
 from lumicontainer.inside.verify.local import BESIDE, runs_beside_others
 from lumicontainer.inside.verify.outcome import FAILED, Outcome
-from lumicontainer.system import process
+from lumicontainer.system import budget, process
 from lumicontainer.system.terminal.progress import Progress
 from lumicontainer.system.waiting import completed, task_group
 from lumicontainer.verify.results import PartialResult, row
@@ -129,7 +129,12 @@ async def _run(
     with tempfile.TemporaryFile() as result:
         try:
             status = await process.run_logged(
-                command, output, env=os.environ, on_line=on_line, result=result
+                command,
+                output,
+                env=os.environ,
+                on_line=on_line,
+                result=result,
+                limits=budget.report_of(each["timeout_seconds"] for each in checks),
             )
         except process.OverLimitError as error:
             return PartialResult(checks, None, error.problems[0].why)

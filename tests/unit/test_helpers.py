@@ -3,6 +3,7 @@
 import asyncio
 import io
 import math
+import resource
 import sys
 import tempfile
 import time
@@ -14,6 +15,7 @@ import pytest
 from lumicontainer.errors import DOWNLOAD_FAILED, HOST_UNFIT, STEP_FAILED
 from lumicontainer.system import budget, process
 from lumicontainer.system.budget import Helper
+from lumicontainer.verify import local
 
 from .test_process_tree import alive, mark
 
@@ -55,6 +57,38 @@ def test_a_program_that_does_not_end_is_ended_with_its_children(
     with pytest.raises(process.OverLimitError, match=r"bash was ended(?s:.)*within 0\.3 s"):
         start(script.format(mark=mark), BRIEF)
     wait_until_gone(mark)
+
+
+@pytest.mark.parametrize("way", ["sleeps", "has closed its output", "waits for a child"])
+def test_checks_that_do_not_end_are_ended_with_their_children(way: str, mark: str) -> None:
+    command = ["bash", "-c", ENDLESS[way].format(mark=mark)]
+    with tempfile.TemporaryFile() as report:
+        running = process.run_logged(command, io.StringIO(), result=report, limits=BRIEF)
+        with pytest.raises(process.OverLimitError, match=r"within 0\.3 s"):
+            asyncio.run(running)
+    wait_until_gone(mark)
+
+
+def test_the_checks_of_an_image_have_a_limit_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "report_of", lambda _: BRIEF)
+    check = {"name": "image/x", "timeout_seconds": 1}
+    silent = ["bash", "-c", "exec 2>&-; sleep 1000; true"]
+    part = asyncio.run(local._run(silent, [check], lambda _: None))
+    assert part.why == "it did not end within 0.3 s"
+    monkeypatch.undo()
+    assert 60 < budget.report_of([60, 30]).seconds < 7200
+
+
+def test_a_lower_limit_of_the_user_stays(start: Callable[..., Any]) -> None:
+    limits = budget.RESOLVE._replace(memory=1 << 40)
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (1 << 39, hard))
+    try:
+        printed = start("ulimit -S -d", limits)
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+    printed = getattr(printed, "stdout", printed)
+    assert int(printed) == 1 << 29
 
 
 def test_a_program_that_needs_too_much_memory_is_named(start: Callable[..., Any]) -> None:
@@ -119,13 +153,12 @@ def test_the_exit_code_and_the_hint_are_those_of_the_cause(limits: Helper, code:
     assert math.isfinite(limits.seconds)
 
 
-def test_a_report_without_end_is_ended(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_without_end_is_ended(mark: str) -> None:
     """Reports are kept apart from the log, and read at once."""
-    monkeypatch.setattr(budget, "REPORT", LITTLE)
     script = f": {mark}; head -c 9000 /dev/zero; sleep 1000; true"
     command = ["bash", "-c", script]
     with tempfile.TemporaryFile() as report:
-        running = process.run_logged(command, io.StringIO(), result=report)
+        running = process.run_logged(command, io.StringIO(), result=report, limits=LITTLE)
         with pytest.raises(process.OverLimitError, match="it printed more than 5000 bytes"):
             asyncio.run(running)
         assert report.tell() <= LITTLE.most

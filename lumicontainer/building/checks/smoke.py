@@ -23,7 +23,7 @@ from lumicontainer.inside.checking import HOST_PATHS
 from lumicontainer.sandbox.builder import Builder, Stack
 from lumicontainer.sandbox.failures import failure
 from lumicontainer.sandbox.failures.scrub import IMAGE
-from lumicontainer.system import process
+from lumicontainer.system import budget, process
 from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.terminal import masking
 from lumicontainer.system.terminal.progress import Task
@@ -65,17 +65,25 @@ async def _run(builder: Builder, partial: Path, due: Sequence[Due], task: Task) 
     command = verify_command(builder, partial, [one.check.name for one in due])
     output = io.StringIO()  # In memory: successful checks leave no log on a full disk.
     with tempfile.TemporaryFile() as report:
-        status = await process.run_logged(
-            command, output, env=machine.clean_environment(), on_line=task.line, result=report
-        )
+        try:
+            status = await process.run_logged(
+                command,
+                output,
+                env=machine.clean_environment(),
+                on_line=task.line,
+                result=report,
+                limits=budget.report_of(one.check.timeout_seconds for one in due),
+            )
+            why = f"lumi-verify printed no report of its checks ({process.describe(status)})"
+        except process.OverLimitError as error:
+            status, why = -1, error.problems[0].why
         report.seek(0)
         rows = _read_rows(report.read(), due)
     if status not in (0, EXAMINED_FAILED) or rows is None:
         _log(builder, "check", output.getvalue())
-        what = f"cannot check the image ({process.describe(status)})"
         _, refusal = _refused(builder, partial)
-        why = process.last_lines(output.getvalue()) or "lumi-verify printed no report of its checks"
-        raise ExaminedError(Problem(what, why=why), refusal)
+        why = f"{why}\n{process.last_lines(output.getvalue())}".rstrip()
+        raise ExaminedError(Problem("cannot check the image", why=why), refusal)
     failed = _failed(builder, due, rows)
     if failed:
         kept, refusal = _refused(builder, partial)
