@@ -212,11 +212,11 @@ def build_extension(
     order: Order,
     output: Path,
     progress: Progress,
-    resolved: Callable[[ImageState, str], object] = lambda *_: None,
+    begin: Callable[[ImageState, str], object] = lambda *_: None,
 ) -> Iterator[Built]:
     """Yield an extension that is not packed; raise ``LockError`` if its image was replaced.
 
-    ``resolved`` gets the image and the key of the extension when its packages are chosen.
+    ``begin`` gets the image and the key of the extension before its packages are chosen.
     """
     with working_folder() as folder:
         site = _site_of(order, progress)
@@ -229,10 +229,10 @@ def build_extension(
             facts = before.facts
             _say_source(order.image, facts, progress)
             _check(order, facts)
+            begin(before, key)
             resolution = Resolution(container, facts, task.line)
             chosen = f"{head(output)}{_resolved(resolution, order, prepared, progress)}"
         lock = prepared.named_in(chosen)
-        resolved(before, key)
         count = units.count(len(locked.rows(lock)), "package")
         with progress.step(f"install {count}") as task:
             installation = Installation(container, facts, task.line)

@@ -1,4 +1,4 @@
-"""Copy the data of an image into a new one while the packages of its new layer are installed."""
+"""Copy the data of an image into a new one while its packages are chosen and installed."""
 
 import threading
 from collections.abc import Iterable
@@ -56,7 +56,7 @@ class ImageCopy:
         self._writer.finish([read_squashfs(layer, number=1)])
 
     def _copy(self, replaced: list[str]) -> None:
-        with self._progress.step("copy the image") as self._task:
+        with self._progress.work("copy the image") as self._task:
             self._writer.begin(self._tables.result(), replaced)
 
     def _advance(self, total: int, copied: int) -> None:

@@ -20,6 +20,7 @@ from lumicontainer.image.assembly.layout import (
     STORED_DATA,
     Superblock,
 )
+from lumicontainer.image.assembly.memory import garbage_collector_off
 from lumicontainer.image.assembly.tree import Node
 
 _MOST_TABLES = 2 << 30
@@ -62,7 +63,7 @@ def read_squashfs(
     layer ``number``. Raises ``InputError`` if it is damaged, or if ``CODECS`` does not have its
     compression.
     """
-    with path.open("rb", buffering=0) as file:
+    with path.open("rb", buffering=0) as file, garbage_collector_off():
         try:
             most = os.fstat(file.fileno()).st_size - offset
             tables = _read_tables(file.fileno(), offset, most if size is None else size)

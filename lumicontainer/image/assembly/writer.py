@@ -16,6 +16,7 @@ from lumicontainer.image.assembly.layout import (
     STORED,
     Superblock,
 )
+from lumicontainer.image.assembly.memory import garbage_collector_off
 from lumicontainer.image.assembly.reader import Fragment
 from lumicontainer.image.assembly.tree import Node, folders
 
@@ -68,7 +69,8 @@ def write_tables(
     nodes are set. Raises ``OwnersError`` if the tree has too many for a squashfs.
     """
     tables = _Tables(place)
-    tables.write(root)
+    with garbage_collector_off():
+        tables.write(root)
     inode_table = file.tell() - begin
     file.write(_stored(bytes(tables.inodes)))
     directory_table = file.tell() - begin
