@@ -6,6 +6,8 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
+LOCK = 'lock-version = "1.0"\ncreated-by = "a test"\n'
+"""How a lock of PEP 751 begins."""
 PROJECT = '[build-system]\nrequires = ["helper"]\nbuild-backend = "backend"\nbackend-path = ["."]\n'
 BACKEND = """\
 import os

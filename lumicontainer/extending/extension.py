@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from packaging.pylock import Pylock
 from packaging.requirements import InvalidRequirement, Requirement
 
 from lumicontainer.core.model.wheel_names import normal
@@ -15,7 +16,6 @@ from lumicontainer.errors import InputError, LockError, Problem
 from lumicontainer.extending.container import FOLDER, GIVEN, open_container, working_folder
 from lumicontainer.extending.facts import Facts, image_id, read_facts
 from lumicontainer.extending.install.installation import Installation
-from lumicontainer.extending.lock import locked
 from lumicontainer.extending.lock.hashes import require_hashes
 from lumicontainer.extending.modules import require_modules
 from lumicontainer.extending.reading.additions import Additions
@@ -29,6 +29,7 @@ from lumicontainer.extending.sources.prepare import Prepared, digest_of, prepare
 from lumicontainer.host.mirrors import read_mirrors
 from lumicontainer.host.site import Site, read_site, with_pip
 from lumicontainer.image import records, squashfs
+from lumicontainer.packages.pylock import pylock_text
 from lumicontainer.system import units
 from lumicontainer.system.files.partial import hold_folder, partial_file, remove_leftovers
 from lumicontainer.system.files.regular import FileState, file_state, open_regular
@@ -231,9 +232,9 @@ def build_extension(
             _check(order, facts)
             begin(before, key)
             resolution = Resolution(container, facts, task.line)
-            chosen = f"{head(output)}{_resolved(resolution, order, prepared, progress)}"
-        lock = prepared.named_in(chosen)
-        count = units.count(len(locked.rows(lock)), "package")
+            chosen = _resolved(resolution, order, prepared, progress)
+        lock = f"{head(output)}{pylock_text(prepared.named_in(chosen))}"
+        count = units.count(len(chosen.packages), "package")
         with progress.step(f"install {count}") as task:
             installation = Installation(container, facts, task.line)
             installation.install(chosen)
@@ -241,7 +242,7 @@ def build_extension(
             indexed = "extra-index-url" in container.site.pip
             hint = hint_of_index(_pytorch_index(order.image), order.command, indexed=indexed)
             installation.require_fitting_libraries(order.changeable, hint)
-            own = {normal(row["name"]) for row in locked.rows(chosen) if "directory" in row}
+            own = {each.name for each in chosen.packages if each.directory}
             requested = {*_names((*order.additions.lines, *prepared.lines))}
             require_modules(installation.tree, own, requested)
         packages = installation.distributions()
@@ -282,7 +283,9 @@ def _prepared(order: Order, folder: Path, site: Site, progress: Progress) -> Pre
         return prepare_sources(order.additions.references, given, site, progress.say)
 
 
-def _resolved(resolution: Resolution, order: Order, prepared: Prepared, progress: Progress) -> str:
+def _resolved(
+    resolution: Resolution, order: Order, prepared: Prepared, progress: Progress
+) -> Pylock:
     question = Question((*order.additions.lines, *prepared.lines), order.changeable)
     try:
         lock = require_hashes(resolution.lock(question), order.additions.hashes)

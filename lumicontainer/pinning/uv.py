@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import cast
 
 from packaging.markers import Environment
-from packaging.pylock import PackageWheel, Pylock, PylockSelectError, PylockValidationError
+from packaging.pylock import PackageWheel, PylockSelectError
 from packaging.requirements import Requirement
 from packaging.version import Version
 
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.host.site import pip_settings
 from lumicontainer.host.uv import Sources, find_uv, write_stand_in
-from lumicontainer.packages.toml import TomlError, read_toml
+from lumicontainer.packages.pylock import PylockError, read_pylock
 from lumicontainer.pinning.pip import Pip
 from lumicontainer.pinning.wheels import Query, Target, Wheel
 from lumicontainer.system import budget, process
@@ -155,8 +155,11 @@ class _Uv:
         words = ("--quiet", "--no-deps", "--config-file", str(settings), *words)
         if self.finished([*sources, *map(str, named)], *words).returncode:
             return {}
-        rows = read_toml(self._lock.read_text())["packages"]
-        return {normal(row["name"]): str(row["version"]) for row in rows}
+        try:
+            found = read_pylock(self._lock.read_text()).packages
+        except PylockError:
+            return {}
+        return {each.name: str(each.version) for each in found if each.version}
 
     def finished(self, lines: Sequence[str], *words: str) -> process.Finished:
         """Run uv; its answer is in a file of the folder."""
@@ -212,12 +215,12 @@ def read_lock(text: str, target: Target) -> list[Wheel]:
     found = []
     environment = cast(Environment, target.environment())
     try:
-        lock = Pylock.from_dict(read_toml(text))
+        lock = read_pylock(text)
         for package, file in lock.select(environment=environment, tags=target.tags()):
             if not isinstance(file, PackageWheel) or not file.url:
                 raise PylockSelectError(f"{package.name} has no wheel")
             sha256 = file.hashes.get("sha256", "")
             found.append(Wheel(package.name, str(package.version), sha256, file.url))
-    except (TomlError, PylockValidationError, PylockSelectError) as error:
+    except (PylockError, PylockSelectError) as error:
         raise process.ProgramError(["uv"], 0, str(error)) from error
     return found

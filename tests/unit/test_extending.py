@@ -10,11 +10,13 @@ from lumicontainer.errors import InputError, Problems
 from lumicontainer.extending import facts
 from lumicontainer.extending.extension import Order, hint_of_index
 from lumicontainer.extending.facts import Facts, Installed
-from lumicontainer.extending.lock import hashes
-from lumicontainer.extending.lock.locked import rows
+from lumicontainer.extending.lock.hashes import require_hashes
 from lumicontainer.extending.reading.additions import Additions, read_additions
 from lumicontainer.extending.reading.conda import read_dependencies
 from lumicontainer.extending.resolving import conflicts
+from lumicontainer.packages.pylock import hashes_of, pylock_text, read_pylock
+
+from ..packages import LOCK
 
 ZEROS, ONES, TWOS = ("0" * 64, "1" * 64, "2" * 64)
 
@@ -24,6 +26,13 @@ def wanted(folder: Path, name: str, text: str) -> Additions:
     return read_additions([], [folder / name], [])
 
 
+RICH = """\
+[[packages]]
+name = "rich"
+version = "15.0"
+wheels = [{ url = "https://x.example/rich-15.0-py3-none-any.whl", hashes = { md5 = "0" } }]
+"""
+HG = "type = 'hg', url = 'https://x.example/mine', commit-id = '0'"
 CONDA = """\
 dependencies:
   - python=3.11
@@ -41,7 +50,7 @@ FROM_CONDA = "pandas==2.1.* torch<3,>=2.0 tqdm scipy==1.11.4 trl==1.0"
     ("name", "text", "lines", "python"),
     [
         ("pyproject.toml", '[project]\ndependencies = ["rich<20"]\n', "rich<20", ""),
-        ("pylock.toml", '[[packages]]\nname = "rich"\nversion = "15.0"\n', "rich==15.0", ""),
+        ("pylock.toml", f"{LOCK}{RICH}", "rich==15.0", ""),
         ("environment.yml", CONDA, FROM_CONDA, "3.11"),
     ],
 )
@@ -121,35 +130,41 @@ def test_code_in_an_old_encoding_has_a_key(tmp_path: Path, monkeypatch: pytest.M
 
 
 FILES = f"""\
-lock-version = "1.0"
-
+{LOCK}
 [[packages]]
 name = "a-b"
 version = "1"
-sdist = {{ url = "s", hashes = {{ sha256 = "{ZEROS}" }} }}
+sdist = {{ url = "https://x.example/a-b-1.tar.gz", hashes = {{ sha256 = "{ZEROS}" }} }}
 wheels = [
-    {{ url = "w", size = 1, hashes = {{ sha256 = "{ONES}" }} }},
-    {{ url = "x", size = 1, hashes = {{ sha256 = "{TWOS}" }} }},
+    {{ url = "https://x.example/a_b-1-py2-none-any.whl", hashes = {{ sha256 = "{ONES}" }} }},
+    {{ url = "https://x.example/a_b-1-py3-none-any.whl", hashes = {{ sha256 = "{TWOS}" }} }},
 ]
 """
 
 
 @pytest.mark.parametrize(
-    ("given", "urls"),
-    [("0", {"s"}), ("1", {"w"}), ("12", {"w", "x"}), ("", {"s", "w", "x"})],
+    ("given", "kept"),
+    [("0", "s"), ("1", "w"), ("12", "wx"), ("", "swx")],
     ids=["source", "wheel", "wheels", "none"],
 )
-def test_only_files_with_a_given_hash_stay_in_the_lock(given: str, urls: set[str]) -> None:
+def test_only_files_with_a_given_hash_stay_in_the_lock(given: str, kept: str) -> None:
     allowed = frozenset(digit * 64 for digit in given)
-    (row,) = rows(hashes.require_hashes(FILES, {"a-b": allowed}))
-    kept = [row.get("sdist"), *row.get("wheels", ())]
-    assert {each["url"] for each in kept if each} == urls
-    assert set(hashes.of_package(row)) >= allowed
+    lock = require_hashes(read_pylock(FILES), {"a-b": allowed})
+    assert read_pylock(pylock_text(lock)) == lock
+    (package,) = lock.packages
+    expected = {"s": ZEROS, "w": ONES, "x": TWOS}
+    assert hashes_of(package) == [expected[each] for each in kept]
+
+
+def test_the_form_of_a_lock_does_not_decide_which_files_stay() -> None:
+    compact = FILES.replace(" = ", "=").replace("{ ", "{").replace(" }", "}")
+    lock = require_hashes(read_pylock(compact), {"a-b": frozenset([ONES])})
+    assert [hashes_of(each) for each in lock.packages] == [[ONES]]
 
 
 def test_a_package_without_a_file_of_the_given_hash_is_refused() -> None:
     with pytest.raises(InputError) as refused:
-        hashes.require_hashes(FILES, {"a-b": frozenset(["9" * 64])})
+        require_hashes(read_pylock(FILES), {"a-b": frozenset(["9" * 64])})
     assert "no file of a-b 1 has the given hash" in str(refused.value)
     assert f"sha256:{ZEROS}, " in str(refused.value)
 
@@ -224,25 +239,21 @@ def test_files_that_name_each_other_in_a_long_row_are_refused(tmp_path: Path) ->
             ],
         ),
         (f"a = {'9' * 5000}", ["this is not TOML"]),
-        ("packages = [1]", ["expected a table in 'packages', got 1"]),
-        ("packages = [{name = 'rich'}]", ["the lock has no version of 'rich'"]),
-        ("packages = [{version = '1'}]", ["expected the name of a package, got None"]),
-        ("packages = [{name = 'a', version = '1', marker = 3}]", ["invalid requirement 'a==1; 3'"]),
+        ("packages = [1]", ["this is not a lock of PEP 751"]),
+        (f"{LOCK}{RICH}marker = 3", ["this is not a lock of PEP 751"]),
         (
-            "packages = [{name = 'mine', version = '1', vcs = {url = 'x'}}, "
-            "{name = 'own', directory = {}}]",
-            ["cannot install 'mine' of the lock", "cannot install 'own' of the lock"],
+            f"{LOCK}{RICH}".replace('version = "15.0"\n', ""),
+            ["cannot install 'rich' of the lock"],
+        ),
+        (
+            f"{LOCK}packages = [{{name = 'mine', vcs = {{{HG}}}}}]",
+            ["cannot install 'mine' of the lock"],
         ),
     ],
 )
 def test_what_is_wrong_in_toml_is_reported(tmp_path: Path, text: str, whats: list[str]) -> None:
     found = problems_of(tmp_path, "file.toml", text)
     assert sorted(found) == sorted((what, "file.toml") for what in whats)
-
-
-def test_the_default_groups_of_a_lock_may_be_no_list(tmp_path: Path) -> None:
-    text = 'default-groups = 1\n[[packages]]\nname = "rich"\nversion = "1.0"\n'
-    assert wanted(tmp_path, "pylock.toml", text).lines == ("rich==1.0",)
 
 
 def test_a_folder_of_own_code_that_is_missing_is_named(tmp_path: Path) -> None:
@@ -256,27 +267,24 @@ def test_what_the_build_of_own_code_needs_is_a_list(tmp_path: Path) -> None:
         read_additions([], [], [tmp_path])
 
 
-LOCKED = """\
-default-groups = ["main"]
-packages = [
-    {name = "pywin32", version = "306", marker = "sys_platform == 'win32'"},
-    {name = "numpy", version = "1.26", marker = "python_version < '3.12'"},
-    {name = "numpy", version = "2.3", marker = "python_version >= '3.12'"},
-    {name = "rich", version = "15.0", marker = "'main' in dependency_groups"},
-    {name = "pytest", version = "9.0", marker = "'dev' in dependency_groups"},
-    {name = "gui", version = "1", marker = "'gui' in extras or 'gui' not in extras"},
-]
-"""
+LOCKED = {
+    "pywin32": "sys_platform == 'win32'",
+    "numpy": "python_version < '3.12'",
+    "rich": "'main' in dependency_groups",
+    "pytest": "'dev' in dependency_groups",
+    "gui": "'gui' in extras or 'gui' not in extras",
+}
 
 
 def test_uv_judges_the_markers_of_a_lock_in_the_image(tmp_path: Path) -> None:
-    assert wanted(tmp_path, "pylock.toml", LOCKED).lines == (
-        'pywin32==306; sys_platform == "win32"',
-        'numpy==1.26; python_version < "3.12"',
-        'numpy==2.3; python_version >= "3.12"',
+    rows = [f'{RICH}marker = "{each}"\n'.replace("rich", name) for name, each in LOCKED.items()]
+    text = f'{LOCK}default-groups = ["main"]\n{"".join(rows)}'
+    assert wanted(tmp_path, "pylock.toml", text).lines == (
+        'pywin32==15.0; sys_platform == "win32"',
+        'numpy==15.0; python_version < "3.12"',
         'rich==15.0; python_version >= "0"',
-        'pytest==9.0; python_version < "0"',
-        'gui==1; python_version < "0" or python_version >= "0"',
+        'pytest==15.0; python_version < "0"',
+        'gui==15.0; python_version < "0" or python_version >= "0"',
     )
 
 

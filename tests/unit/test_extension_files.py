@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from packaging.pylock import Pylock
 
 from lumicontainer.errors import DownloadError, InputError, LockError, SpaceError, StepError
 from lumicontainer.extending import extension, facts
@@ -16,16 +17,22 @@ from lumicontainer.extending.install import download, proof
 from lumicontainer.extending.install.bounds import require_room
 from lumicontainer.extending.install.download import with_password
 from lumicontainer.extending.lock.locked import RemoteFile, read_locked
-from lumicontainer.extending.lock.relock import read_pins
+from lumicontainer.extending.lock.relock import read_answer, read_pins
 from lumicontainer.host.site import Site
+from lumicontainer.packages.pylock import read_pylock
 from lumicontainer.system import budget
 from lumicontainer.system.files import foreign
 
 from ..faults import hostile
+from ..packages import LOCK
 
 SITE = Site("", "", None, {}, ())
 ZEROS = "0" * 64
 HASHES = f'hashes = {{ sha256 = "{ZEROS}" }}'
+
+
+def lock_of(*blocks: str) -> Pylock:
+    return read_pylock("".join([LOCK, *blocks]))
 
 
 def block(name: str, rest: str) -> str:
@@ -39,23 +46,27 @@ def wheels(*names: str) -> str:
 
 def test_the_best_wheel_of_a_lock_is_chosen() -> None:
     better = "a-1.0-cp311-cp311-manylinux_2_28_x86_64"
-    others = ("a-1.0-py3-none-any", "a-1.0-cp311-cp311-manylinux2014_x86_64", "a-1.0-odd")
-    (package,) = read_locked(block("a", wheels(*others, better)), "3.11")
+    others = ("a-1.0-py3-none-any", "a-1.0-cp311-cp311-manylinux2014_x86_64")
+    (package,) = read_locked(lock_of(block("a", wheels(*others, better))), "3.11")
     assert package.is_wheel
     assert package.file == RemoteFile(f"https://x.example/{better}.whl", ZEROS)
 
 
 def test_a_package_of_a_lock_has_a_file_with_a_hash() -> None:
+    url = "url = 'https://x.example/a-1.0.tar.gz'"
     with pytest.raises(InputError, match="a has no file with a sha256"):
-        read_locked(block("a", 'sdist = { url = "https://x.example/a.tar.gz" }'), "3.11")
+        read_locked(lock_of(block("a", f"sdist = {{ {url}, hashes = {{ md5 = '0' }} }}")), "3.11")
     with pytest.raises(InputError, match="a has no file with a sha256"):
-        read_locked(block("a", 'vcs = { type = "git", url = "https://x.example/a" }'), "3.11")
+        read_locked(
+            lock_of(block("a", f"vcs = {{ type = 'git', {url}, commit-id = '0' }}")), "3.11"
+        )
 
 
 @pytest.mark.parametrize("address", ["me:S3cr3t@x.example/a", "x.example/a.whl?token=S3cr3t&b="])
 def test_an_address_of_an_index_that_holds_a_secret_is_refused(address: str) -> None:
     """The lock would keep it."""
-    lock = block("a", f'wheels = [{{ url = "https://{address}-1.0-py3-none-any.whl", {HASHES} }}]')
+    file = f'name = "a-1.0-py3-none-any.whl", url = "https://{address}-1.0-py3-none-any.whl"'
+    lock = lock_of(block("a", f"wheels = [{{ {file}, {HASHES} }}]"))
     with pytest.raises(InputError, match="of a file of a") as refused:
         read_locked(lock, "3.11")
     assert "S3cr3t" not in str(refused.value)
@@ -63,11 +74,14 @@ def test_an_address_of_an_index_that_holds_a_secret_is_refused(address: str) -> 
 
 def test_names_and_versions_alone_count_in_a_lock_that_code_could_change(tmp_path: Path) -> None:
     own = f'[[packages]]\nname = "mine"\ndirectory = {{ path = "{tmp_path}", editable = true }}\n'
-    lock = block("a", wheels("a-1.0-py3-none-any")) + block("b", "") + own
+    archive = f'archive = {{ url = "https://x.example/b.tar.gz", {HASHES} }}'
+    lock = lock_of(block("a", wheels("a-1.0-py3-none-any")), block("b", archive), own)
     pins = read_pins(lock, ["a", "b @ https://y.example/b.tar.gz", f"-e {tmp_path}"], [tmp_path])
     assert pins.lines == ("a==1.0", "b @ https://y.example/b.tar.gz")
     assert pins.settings.count("[[dependency-metadata]]") == 2
-    assert pins.own == f"\n{own}"
+    assert [(each.name, each.directory.path) for each in pins.own if each.directory] == [
+        ("mine", str(tmp_path))
+    ]
     assert "x.example" not in "".join(map(str, pins))
 
 
@@ -87,7 +101,7 @@ STRANGE = (
 @pytest.mark.parametrize("lock", STRANGE, ids=range(len(STRANGE)))
 def test_a_lock_that_uv_would_not_print_is_refused(lock: str) -> None:
     with pytest.raises(StepError, match="a source changed the answer of uv"):
-        read_pins(lock, ["a"], [])
+        read_pins(read_answer(f"{LOCK}{lock}"), ["a"], [])
 
 
 @pytest.fixture

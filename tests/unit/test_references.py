@@ -1,12 +1,15 @@
 """Packages that users name by their place: of git, and wheels and folders of this host."""
 
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from packaging.pylock import Package, PackageArchive
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from lumicontainer.errors import DownloadError, HostError, InputError
-from lumicontainer.extending.lock.locked import rows
 from lumicontainer.extending.reading.additions import Additions, read_additions
 from lumicontainer.extending.reading.indexes import IndexOption, with_indexes
 from lumicontainer.extending.reading.references import Reference
@@ -19,8 +22,10 @@ from lumicontainer.extending.sources.prepare import (
 )
 from lumicontainer.host import git
 from lumicontainer.host.site import Site
+from lumicontainer.packages.pylock import pylock_text, read_pylock
+from lumicontainer.packages.toml import read_toml
 
-from ..packages import write_wheel
+from ..packages import LOCK, write_wheel
 from .test_fetch import UPSTREAM, Upstream, add_submodule, upstream, with_submodules
 
 __all__ = ["upstream"]
@@ -187,7 +192,8 @@ def test_indexes_of_a_file_are_added_to_those_of_pip() -> None:
         with_indexes({"no-index": "1"}, options)
 
 
-LOCK = f"""\
+PYLOCK = f"""\
+{LOCK}
 [[packages]]
 name = "mine"
 version = "1.0"
@@ -204,7 +210,7 @@ archive = {{ url = "https://a.example/far.tar.gz", hashes = {{ sha256 = "{HASH}"
 
 
 def test_a_lock_with_places_is_read_as_they_are(folder: Path) -> None:
-    (folder / "pylock.toml").write_text(LOCK)
+    (folder / "pylock.toml").write_text(PYLOCK)
     found = read_additions([], [folder / "pylock.toml"], [])
     assert [each.replace(" @ ", "@ ") for each in found.lines] == [
         "far@ https://a.example/far.tar.gz"
@@ -218,9 +224,10 @@ def test_a_lock_with_places_is_read_as_they_are(folder: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["archive", "directory"])
 def test_a_part_of_an_archive_in_a_lock_is_refused(folder: Path, kind: str) -> None:
-    row = f'name = "mine"\n{kind} = {{ path = "wheel", subdirectory = "python" }}\n'
-    (folder / "pylock.toml").write_text(f'lock-version = "1.0"\n[[packages]]\n{row}')
-    with pytest.raises(InputError, match=f"'{kind}' names a subdirectory"):
+    hashes = f', hashes = {{ sha256 = "{HASH}" }}' if kind == "archive" else ""
+    row = f'name = "mine"\n{kind} = {{ path = "wheel", subdirectory = "python"{hashes} }}\n'
+    (folder / "pylock.toml").write_text(f"{LOCK}[[packages]]\n{row}")
+    with pytest.raises(InputError, match="its source is a subdirectory"):
         read_additions([], [folder / "pylock.toml"], [])
 
 
@@ -242,8 +249,11 @@ def names(prepared: Prepared) -> dict[str, str]:
 def locked(prepared: Prepared) -> dict[str, object]:
     """Return the row of a source in a lock that uv printed."""
     (source,) = prepared.found
-    lock = f'[[packages]]\nname = "{source.name}"\nversion = "1.0"\narchive = {{ path = "x" }}\n'
-    (row,) = rows(prepared.named_in(lock))
+    archive = PackageArchive(path="x", hashes={"sha256": HASH})
+    package = Package(name=canonicalize_name(source.name), version=Version("1.0"), archive=archive)
+    lock = replace(read_pylock(f"{LOCK}packages = []\n"), packages=[package])
+    data = read_toml(pylock_text(prepared.named_in(lock)))
+    (row,) = data["packages"]
     return dict(row)
 
 

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import Distribution, PathDistribution
 from pathlib import Path
 
+from packaging.pylock import Pylock
+
 from lumicontainer.core.model.wheel_names import normal, wheel_package
 from lumicontainer.errors import InputError, Problem, StepError
 from lumicontainer.extending.container import Container, Mounts
@@ -39,7 +41,7 @@ class Installation:
         self._packages = self.tree / f"lib/python{facts.python}/site-packages"
         self._wheels: list[Path] = []
 
-    def install(self, lock: str) -> None:
+    def install(self, lock: Pylock) -> None:
         """Install the packages of a lock; raise ``StepError`` if one cannot be built."""
         locked = read_locked(lock, self._facts.python)
         inputs = self._container.part("packages")

@@ -1,20 +1,17 @@
 """Read from a lock which file of each package an image needs, and where its source is."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from packaging.pylock import PackageArchive, PackageSdist, PackageWheel, Pylock
 from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import parse_wheel_filename
 
-from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.core.yaml.urls import HTTP, HTTPS, find_url_fault
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.packages.toml import read_toml
 
-BLOCK = "[[packages]]\n"
-"""The line that begins a package in a lock."""
 _PLATFORMS = (
     *(f"manylinux_2_{number}_x86_64" for number in range(99, 4, -1)),
     *("manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "linux_x86_64"),
@@ -49,12 +46,7 @@ class Locked(NamedTuple):
         return self.file is not None and self.file.name.endswith(".whl")
 
 
-def rows(lock: str) -> list[Mapping[str, Any]]:
-    """Return the packages of a lock."""
-    return list(read_toml(lock).get("packages", ()))
-
-
-def read_locked(lock: str, python: str) -> list[Locked]:
+def read_locked(lock: Pylock, python: str) -> list[Locked]:
     """Return the packages of a lock, each with its best file for an image with this Python.
 
     Raises ``InputError`` for a package without a hash or with another kind of source, and for an
@@ -70,18 +62,18 @@ def read_locked(lock: str, python: str) -> list[Locked]:
         return min((order[tag] for tag in tags if tag in order), default=len(order))
 
     found, problems = list[Locked](), list[Problem]()
-    for row in rows(lock):
-        name, version = normal(str(row["name"])), str(row.get("version", ""))
-        wheels = sorted(_files(row.get("wheels")), key=rank)
-        files = [*wheels, *_files([row.get("sdist")]), *_files([row.get("archive")])]
+    for package in lock.packages:
+        name, version = package.name, str(package.version or "")
+        wheels = sorted(_files(package.wheels or ()), key=rank)
+        files = [*wheels, *_files(filter(None, (package.sdist, package.archive)))]
         problems += _refused(name, files)
         if files:
             found.append(Locked(name, version, files[0]))
-        elif folder := row.get("directory", {}).get("path"):
-            found.append(Locked(name, version, None, Path(folder)))
+        elif package.directory:
+            found.append(Locked(name, version, None, Path(package.directory.path)))
         else:
             what, hint = f"{name} has no file with a sha256", "name a release of an index"
-            problems.append(Problem(what, why=f"the lock has {sorted(row)}", hint=hint))
+            problems.append(Problem(what, hint=hint))
     if problems:
         raise InputError(*problems)
     return found
@@ -103,10 +95,7 @@ def _tags(python: str) -> Iterator[Tag]:
     yield from compatible_tags(version, f"cp{''.join(map(str, version))}", _PLATFORMS)
 
 
-def _files(found: Sequence[Any] | None) -> Iterator[RemoteFile]:
-    for row in found or ():
-        match row:
-            case {"url": str(url), "hashes": {"sha256": str(sha256)}}:
-                yield RemoteFile(url, sha256)
-            case {"path": str(path), "hashes": {"sha256": str(sha256)}}:
-                yield RemoteFile(Path(path).as_uri(), sha256)
+def _files(found: Iterable[PackageWheel | PackageSdist | PackageArchive]) -> Iterator[RemoteFile]:
+    for each in found:
+        if sha256 := each.hashes.get("sha256"):
+            yield RemoteFile(each.url or Path(each.path or "").as_uri(), sha256)

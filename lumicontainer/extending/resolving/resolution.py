@@ -3,17 +3,18 @@
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from packaging.pylock import Pylock
 from packaging.requirements import Requirement
 from packaging.version import Version
 
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.extending.container import Container, Mounts
 from lumicontainer.extending.facts import Facts
-from lumicontainer.extending.lock.locked import rows
-from lumicontainer.extending.lock.relock import read_pins
+from lumicontainer.extending.lock.relock import read_answer, read_pins
 from lumicontainer.host.uv import STAND_IN, Sources, write_stand_in
 from lumicontainer.system import process
 from lumicontainer.system.terminal.output import clean
@@ -66,34 +67,34 @@ class Resolution:
         self._early: set[str] = set()
         """The packages that have pre-releases only."""
 
-    def lock(self, question: Question) -> str:
-        """Return the text of a pylock.toml (PEP 751) with what is added.
+    def lock(self, question: Question) -> Pylock:
+        """Return a lock of what is added.
 
         Sources take part: the container builds their metadata. Raises ``Refusal`` if nothing fits.
         """
         leave_out = [f"--no-emit-package={name}" for name in question.kept(self.facts)]
         return self._relock(question, self.solve(question, *leave_out))
 
-    def solve(self, question: Question, *words: str) -> str:
+    def solve(self, question: Question, *words: str) -> Pylock:
         """Return what ``compile`` does, without pre-releases that nobody asks for.
 
         Those of packages without another release are allowed: others depend on such versions.
         """
-        printed = self.compile(question, *words)
-        early = {n for n, v in self.versions(printed).items() if Version(v).is_prerelease}
+        chosen = self.compile(question, *words)
+        early = {n for n, v in self.versions(chosen).items() if Version(v).is_prerelease}
         finished = {name for name in early if self._has_release(name)}
         if not finished:
-            return printed
+            return chosen
         self._early = {*self._early, *(early - finished)}
         return self.compile(question, "--prerelease", "explicit", *words)
 
-    def compile(self, question: Question, *words: str) -> str:
+    def compile(self, question: Question, *words: str) -> Pylock:
         """Return the lock that uv prints in a container where code of sources may run."""
         self._prepare_code(question)
         self._say("choose versions; sources are built to see what they need")
         while True:
             try:
-                return self._compile(question, *words)
+                return read_answer(self._compile(question, *words))
             except Refusal as refusal:
                 names = refusal.needing_image()
                 if names <= self._with_image or len(self._with_image) > _MOST_SOURCES:
@@ -113,13 +114,13 @@ class Resolution:
         words = ["--no-deps", "--prerelease", "explicit", "--config-file", str(settings)]
         mounts = Mounts(self.container.part("newest-files"), (inputs,))
         printed = self._run(mounts, lines, *words)
-        return {normal(row["name"]): row["version"] for row in rows(printed)}
+        return self.versions(read_answer(printed))
 
-    def versions(self, printed: str) -> dict[str, str]:
+    def versions(self, lock: Pylock) -> dict[str, str]:
         """Return the versions in a lock, by name, without those of the image's packages."""
-        lines = read_pins(printed, (), self.container.code).lines
+        lines = read_pins(lock, (), self.container.code).lines
         found = (line.partition("==") for line in lines if STAND_IN not in line)
-        return {normal(name): version for name, _, version in found}
+        return {name: version for name, _, version in found}
 
     def _prepare_code(self, question: Question) -> None:
         """Let uv ask the user's own code what it needs; later, nothing can change the code."""
@@ -168,7 +169,7 @@ class Resolution:
         writes = self.container.part("sources" if builds or code else "wheels")
         return Mounts(writes, (inputs, *code)) if self._built else Mounts(writes, (inputs,), code)
 
-    def _relock(self, question: Question, lock: str) -> str:
+    def _relock(self, question: Question, lock: Pylock) -> Pylock:
         """Return a lock with the same versions, from a container in which no code ran."""
         self._say("look up the files of the chosen versions")
         pins = read_pins(lock, question.lines, self.container.code)
@@ -177,7 +178,8 @@ class Resolution:
         settings.write_text(pins.settings)
         words = ["--no-deps", "--config-file", str(settings)]
         mounts = Mounts(self.container.part("files"), (inputs,))
-        return f"{self._run(mounts, pins.lines, *words)}{pins.own}"
+        found = read_answer(self._run(mounts, pins.lines, *words))
+        return replace(found, packages=[*found.packages, *pins.own])
 
     def _run(self, mounts: Mounts, lines: Iterable[str], *words: str) -> str:
         """Return the lock of lines of requirements; raise ``Refusal`` if uv finds none."""

@@ -4,19 +4,20 @@ Repositories are fetched on the host, where none of their code runs. Containers 
 """
 
 import hashlib
-import json
 import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
+
+from packaging.pylock import Package, PackageArchive, PackageDirectory, PackageVcs, Pylock
 
 from lumicontainer.core.model.requirements import NAME
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.extending.lock.locked import BLOCK, rows
 from lumicontainer.extending.reading.references import Reference
 from lumicontainer.extending.sources.archive import pack_folder
 from lumicontainer.host import git
@@ -47,8 +48,8 @@ class PreparedSource(NamedTuple):
 
     name: str
     file: Path
-    row: str
-    """The lines of its row in a lock."""
+    origin: PackageVcs | PackageDirectory | PackageArchive
+    """Where it is from, in a lock."""
     line: str
     """The requirement by which uv finds it."""
 
@@ -63,11 +64,10 @@ class Prepared(NamedTuple):
         """Return the requirements by which uv finds them."""
         return tuple(each.line for each in self.found)
 
-    def named_in(self, lock: str) -> str:
+    def named_in(self, lock: Pylock) -> Pylock:
         """Return a lock that names where they are from, not the copies for one call."""
-        head, *blocks = lock.split(BLOCK)
-        origins = {normal(each.name): each.row for each in self.found}
-        return "".join([head, *(_named(f"{BLOCK}{each}", origins) for each in blocks)])
+        origins = {normal(each.name): each.origin for each in self.found}
+        return replace(lock, packages=[_name_origin(each, origins) for each in lock.packages])
 
 
 def prepare_sources(
@@ -97,14 +97,14 @@ def _prepare(reference: Reference, folder: Path, site: Site, say: Say) -> Prepar
         what, why = f"{file.name} does not have the given hash", f"it has sha256:{digest}"
         hint = "compare the hash with that of the publisher; pip hash FILE prints one"
         raise InputError(Problem(what, reference.path, why, hint))
-    name, path = reference.name or project_name(Path(reference.path)), json.dumps(reference.path)
+    name, path = reference.name or project_name(Path(reference.path)), reference.path
     if not name:
         raise _refuse_unnamed(f"file://{reference.path}", reference.path)
+    line = reference.line(name, file)
     if Path(reference.path).is_dir():
-        row = f"directory = {{ path = {path} }}\n"
-    else:
-        row = f'archive = {{ path = {path}, hashes = {{ sha256 = "{digest}" }} }}\n'
-    return PreparedSource(name, file, row, reference.line(name, file))
+        return PreparedSource(name, file, PackageDirectory(path=path), line)
+    archive = PackageArchive(path=path, hashes={"sha256": digest})
+    return PreparedSource(name, file, archive, line)
 
 
 def _take_local(reference: Reference, place: Path) -> tuple[Path, str]:
@@ -142,10 +142,14 @@ def _prepare_git(reference: Reference, place: Path, site: Site, say: Say) -> Pre
     file = place / f"{normal(name)}.tar.gz"
     pack_folder(tree, file, "source-0")
     shutil.rmtree(top)
-    fields = {"type": "git", "url": url, "requested-revision": revision, "commit-id": commit}
-    fields["subdirectory"] = reference.subdirectory
-    row = ", ".join(f"{key} = {json.dumps(value)}" for key, value in fields.items() if value)
-    return PreparedSource(name, file, f"vcs = {{ {row} }}\n", reference.line(name, file))
+    origin = PackageVcs(
+        type="git",
+        url=url,
+        requested_revision=revision or None,
+        commit_id=commit,
+        subdirectory=reference.subdirectory or None,
+    )
+    return PreparedSource(name, file, origin, reference.line(name, file))
 
 
 def _write_version(path: Path, commit: str, described: str) -> None:
@@ -190,13 +194,18 @@ def _needs_history(folder: Path) -> bool:
     return any(word in text for word in _HISTORY)
 
 
-def _named(block: str, origins: Mapping[str, str]) -> str:
-    (row,) = rows(block)
-    origin = origins.get(normal(row["name"]))
-    if origin is None or "archive" not in row:
-        return block
-    version = f"version = {json.dumps(row['version'])}\n" if "version" in row else ""
-    return f'{BLOCK}name = "{row["name"]}"\n{version}{origin}\n'
+def _name_origin(
+    package: Package, origins: Mapping[str, PackageVcs | PackageDirectory | PackageArchive]
+) -> Package:
+    origin = origins.get(package.name) if package.archive else None
+    match origin:
+        case PackageVcs():
+            return replace(package, archive=None, vcs=origin)
+        case PackageDirectory():
+            return replace(package, archive=None, directory=origin)
+        case PackageArchive():
+            return replace(package, archive=origin)
+    return package
 
 
 def _refuse_unnamed(place: str, where: str) -> InputError:
