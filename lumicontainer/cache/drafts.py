@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 from lumicontainer.cache.written import HASH
+from lumicontainer.system.files.ages import seconds_since
 
 FORM = rf"\.{HASH}\..+"
 """Names of drafts, and of objects that are being removed."""
@@ -33,7 +34,7 @@ def may_grow_elsewhere(draft: Path) -> bool:
     """Return whether a draft is of another host, and changed in the last days."""
     try:
         _, _, host, _ = draft.name.split(".")
-        return host != _host() and time.time() - draft.stat().st_mtime < _OLD
+        return host != _host() and seconds_since(draft.stat().st_mtime) < _OLD
     except (ValueError, OSError):
         return False
 

@@ -20,6 +20,7 @@ import contextlib
 import errno
 import hashlib
 import json
+import math
 import os
 import shutil
 import time
@@ -31,6 +32,7 @@ from typing import Any, Self
 
 from lumicontainer.cache import drafts, pruning, written
 from lumicontainer.system import flock
+from lumicontainer.system.files.ages import seconds_since
 from lumicontainer.system.files.regular import open_no_link
 from lumicontainer.system.files.trust import make_private_folders
 from lumicontainer.system.files.user_cache import require_private, unwritable
@@ -294,9 +296,10 @@ class Cache:
     def made_since(self, name: str, moment: float) -> bool:
         """Return whether an object was built since ``moment``, in seconds since 1970."""
         try:
-            return (self.folder(name) / ENTRY).stat().st_mtime >= moment
+            made = (self.folder(name) / ENTRY).stat().st_mtime
         except OSError:
             return False
+        return made >= moment and seconds_since(made) < math.inf
 
     def prune(
         self, limit: int, keep: Collection[str] = (), *, before: float = 0, dry: bool = False

@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ from lumicontainer.errors import HostError, JobError
 from lumicontainer.jobs import follow, slurm, variables
 from lumicontainer.system import flock
 from lumicontainer.system.files import trust
+from lumicontainer.system.files.ages import seconds_since
 from lumicontainer.system.files.write import write_whole
 
 FOLDERS = "jobs"
@@ -100,7 +100,7 @@ def _is_settled(folder: Path) -> bool:
 
 def _remove_old(folder: Path) -> None:
     limit = _KEPT if (folder / follow.LOG).exists() else _SILENT
-    if time.time() - folder.stat().st_mtime > limit:
+    if seconds_since(folder.stat().st_mtime) > limit:
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -121,7 +121,7 @@ def _settle(folder: Path) -> None:
 def _silence(folder: Path) -> float:
     """Return the seconds since something but the lock changed."""
     changing = (each for each in folder.iterdir() if each.name != _LOCK)
-    return time.time() - max(each.stat().st_mtime for each in (folder, *changing))
+    return min(seconds_since(each.stat().st_mtime) for each in (folder, *changing))
 
 
 def _is_over(folder: Path, silent: float) -> bool:

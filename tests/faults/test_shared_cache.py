@@ -20,7 +20,7 @@ from lumicontainer.system.terminal.progress import Progress
 
 from ..integration.people import let_in
 from ..programs import run
-from ..unit.test_store import killed_everywhere, put
+from ..unit.test_store import LATER, killed_everywhere, put
 from .test_folders_of_others import STRANGER, given_away
 
 ME = os.geteuid()
@@ -303,11 +303,14 @@ def test_hidden_folders_of_the_user_are_no_drafts(team: SharedCache, name: str) 
     assert folder.is_dir()
 
 
+@pytest.mark.parametrize("moment", [0, LATER])
 @pytest.mark.parametrize("form", [".{}-x", ".{}.gone-17"])
-def test_what_a_killed_publish_or_prune_left_is_removed(team: SharedCache, form: str) -> None:
+def test_what_a_killed_publish_or_prune_left_is_removed(
+    team: SharedCache, form: str, moment: float
+) -> None:
     folder = team.root / form.format(object_name("key", ""))
     folder.mkdir()
-    os.utime(folder, (0, 0))
+    os.utime(folder, (moment, moment))
     team.remove_drafts()
     assert not folder.exists()
 

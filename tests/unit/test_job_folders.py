@@ -16,6 +16,7 @@ from lumicontainer.jobs.folders import FOLDERS, job_folder, mark_beside, reclaim
 from lumicontainer.jobs.follow import Listener
 from lumicontainer.verify import job as verify
 
+from .test_store import LATER
 from .test_verify_results import check, job_of
 
 COMMAND = follow.COMMAND
@@ -129,9 +130,9 @@ def test_a_killed_command_that_verifies_leaves_nothing(
     assert not private.parent.exists()
 
 
-def make_old(folder: Path) -> None:
+def make_old(folder: Path, moment: float = 0) -> None:
     for path in (*folder.rglob("*"), folder):
-        os.utime(path, (0, 0))
+        os.utime(path, (moment, moment))
 
 
 @pytest.mark.usefixtures("queue")
@@ -144,16 +145,17 @@ def test_a_killed_command_leaves_nothing(tmp_path: Path, ended: dict[str, str]) 
 
 
 @pytest.mark.usefixtures("queue")
+@pytest.mark.parametrize("moment", [0, LATER])
 @pytest.mark.parametrize("ended", [{}, {"ended": "5\n"}], ids=["cancelled", "failed"])
 def test_of_a_killed_command_whose_job_failed_the_log_stays_for_a_week(
-    tmp_path: Path, ended: dict[str, str]
+    tmp_path: Path, ended: dict[str, str], moment: float
 ) -> None:
     folder = killed(tmp_path, log="text\n", **ended)
     reclaim(folder.parent)
     assert (folder / "log").read_text() == "text\n"
     assert [each for name in SECRET for each in folder.rglob(name)] == []
     assert list((tmp_path / "images").iterdir()) == []
-    make_old(folder)
+    make_old(folder, moment)
     reclaim(folder.parent)
     assert not folder.exists()
 

@@ -222,12 +222,25 @@ def test_what_another_node_stores_meanwhile_stays(store: Cache) -> None:
     assert store.proven(name) == first
 
 
-def test_the_draft_of_another_node_stays_for_days(store: Cache) -> None:
+LATER = 2**31 + 1e8
+"""A time in 2041, as a wrong clock gives it to files."""
+
+
+def test_a_rebuild_takes_no_object_for_new_that_a_wrong_clock_dated(store: Cache) -> None:
+    old = put(store, content=b"old")
+    os.utime(old.folder / ENTRY, (LATER, LATER))
+    assert not store.made_since(old.name, time.time())
+    new = put(store, content=b"new")
+    assert (new.folder / LAYER).read_bytes().endswith(b"new")
+
+
+@pytest.mark.parametrize("moment", [0, LATER])
+def test_the_draft_of_another_node_stays_for_days(store: Cache, moment: float) -> None:
     draft = store.draft(object_name("key", ""))
     other = draft.rename(draft.with_name(draft.name.replace(os.uname().nodename, "nid000001")))
     store.reclaim()
     assert content(store) == [other.name]
-    os.utime(other, (0, 0))
+    os.utime(other, (moment, moment))
     store.reclaim()
     assert content(store) == []
 

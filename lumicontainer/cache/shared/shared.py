@@ -14,7 +14,6 @@ import re
 import shutil
 import stat
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from io import BufferedReader
@@ -27,6 +26,7 @@ from lumicontainer.cache.store import Cache, Damaged, Entry
 from lumicontainer.cache.written import HASH
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.system import budget, units
+from lumicontainer.system.files.ages import seconds_since
 from lumicontainer.system.files.copying import copy_range
 from lumicontainer.system.files.regular import open_no_link
 from lumicontainer.system.files.trust import user_name
@@ -249,8 +249,8 @@ class SharedCache:
         for draft in filter(lambda path: _DRAFT.fullmatch(path.name), self.root.iterdir()):
             with contextlib.suppress(OSError):
                 states = [draft.lstat(), *(each.lstat() for each in draft.iterdir())]
-                latest = max(state.st_mtime for state in states)
-                if states[0].st_uid == os.geteuid() and latest < time.time() - _ABANDONED:
+                silent = min(seconds_since(state.st_mtime) for state in states)
+                if states[0].st_uid == os.geteuid() and silent > _ABANDONED:
                     shutil.rmtree(draft, ignore_errors=True)
 
 
