@@ -11,7 +11,7 @@ from lumicontainer.importing.definition import read_definition
 from lumicontainer.importing.dockerfile import read_dockerfile
 from lumicontainer.importing.draft import Draft
 from lumicontainer.importing.lists.conda import is_list, read_environment, read_specs
-from lumicontainer.importing.lists.project import read_project, read_uv_lock
+from lumicontainer.importing.lists.project import read_locked_packages, read_project, read_uv_lock
 from lumicontainer.importing.lists.requirements import read_requirements
 from lumicontainer.system.files.recipe_folder import read_bytes, read_text
 
@@ -30,6 +30,7 @@ _READERS: Mapping[str, Callable[[Draft, str], None]] = {
     r".*\.ya?ml": read_environment,
     r"pyproject\.toml": read_project,
     r"(uv|.*\.uv)\.lock": read_uv_lock,
+    r"pylock(\..+)?\.toml": read_locked_packages,
     r".*\.(txt|in|pip|lst|list)": _read_list,
 }
 """By the names of files: what adds the lines of one to a draft."""
@@ -42,7 +43,7 @@ _INSTEAD: Mapping[str, str] = {
 }
 """By the names of files that are not read: what to do instead."""
 _PLAIN_NAMES = re.compile(
-    r"(dockerfile|containerfile|singularity|requirements?|environment|env|pyproject|uv)[._-]?"
+    r"(dockerfile|containerfile|singularity|requirements?|environment|env|pyproject|pylock|uv)[._-]?"
 )
 
 

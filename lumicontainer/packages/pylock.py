@@ -5,10 +5,13 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from pathlib import PurePath
 from typing import Any
+from urllib.parse import quote
 
 from packaging.pylock import Package, Pylock, PylockValidationError
 
+from lumicontainer.errors import Fault
 from lumicontainer.packages.toml import TomlError, read_toml
 
 _CHOICE = re.compile(r"""(['"])([^'"]*)\1\s+(not\s+)?in\s+(extras|dependency_groups)""")
@@ -77,12 +80,41 @@ def hashes_of(package: Package) -> list[str]:
     return [each.hashes["sha256"] for each in files if each and "sha256" in each.hashes]
 
 
-def marker_of(package: Package, groups: Collection[str]) -> str:
-    """Return the marker of a package as one of a requirement; empty for none.
+def requirement_of(package: Package, groups: Collection[str], folder: PurePath) -> str | Fault:
+    """Return a package as a requirement with its marker, or why it has no such form.
 
-    No extra is chosen, and ``groups`` are.
+    Paths count from the ``folder`` of the lock. No extra is chosen, and ``groups`` are.
     """
+    if why := _find_fault(package):
+        hint = "take it out, and name its source another way"
+        return Fault(f"cannot install '{package.name}' of the lock", why, hint)
+    place, marker = _place(package, folder), _marker(package, groups)
+    bare = f"{package.name} @ {place}" if place else f"{package.name}=={package.version}"
+    # A blank ends a URL.
+    return f"{bare}{' ' if place else ''}; {marker}" if marker else bare
 
+
+def _find_fault(package: Package) -> str:
+    source = package.archive or package.directory
+    if source and source.subdirectory not in (None, "", "."):
+        return "its source is a subdirectory"
+    if package.vcs and (package.vcs.type != "git" or not package.vcs.url):
+        return "its source is no repository of git with a URL"
+    return "" if package.is_direct or package.version else "the lock has no version of it"
+
+
+def _place(package: Package, folder: PurePath) -> str:
+    """Return where the source of a package is, if no index has it; empty otherwise."""
+    if vcs := package.vcs:
+        below = f"#subdirectory={quote(vcs.subdirectory)}" if vcs.subdirectory else ""
+        return f"git+{vcs.url}@{vcs.commit_id}{below}"
+    if package.archive and package.archive.url:
+        return package.archive.url
+    source = package.archive or package.directory
+    return (folder / (source.path or "")).as_uri() if source else ""
+
+
+def _marker(package: Package, groups: Collection[str]) -> str:
     def decided(found: re.Match[str]) -> str:
         chosen = found[4] == "dependency_groups" and found[2] in groups
         return f"python_version {'<' if chosen == bool(found[3]) else '>='} '0'"

@@ -8,12 +8,13 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from packaging.markers import default_environment
-from packaging.tags import Tag, compatible_tags, cpython_tags
+from packaging.tags import Tag
 from packaging.utils import parse_wheel_filename
 
 from lumicontainer.core.model.requirements import marker_values
 from lumicontainer.core.model.wheel_names import OLD_GLIBC, normal
 from lumicontainer.host.uv import write_stand_in
+from lumicontainer.packages.tags import tags_for
 
 _UV_GLIBC = (17, 28, *range(31, 41))
 """The minor versions of glibc 2 that uv has a platform for (uv 0.13)."""
@@ -40,13 +41,7 @@ class Target(NamedTuple):
 
     def tags(self) -> list[Tag]:
         """Return the tags of wheels that the image supports, the best first."""
-        version = tuple(map(int, self.python.split(".")))
-        interpreter = "cp" + "".join(map(str, version))
-        platforms = self.platforms()
-        return [
-            *cpython_tags(version, platforms=platforms),
-            *compatible_tags(version, interpreter, platforms),
-        ]
+        return tags_for(self.python, self.platforms())
 
     def environment(self) -> dict[str, str]:
         """Return the values of markers in the image, with the kernel of this host."""

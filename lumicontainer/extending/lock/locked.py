@@ -6,11 +6,11 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from packaging.pylock import PackageArchive, PackageSdist, PackageWheel, Pylock
-from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import parse_wheel_filename
 
 from lumicontainer.core.yaml.urls import HTTP, HTTPS, find_url_fault
 from lumicontainer.errors import InputError, Problem
+from lumicontainer.packages.tags import tags_for
 
 _PLATFORMS = (
     *(f"manylinux_2_{number}_x86_64" for number in range(99, 4, -1)),
@@ -52,7 +52,7 @@ def read_locked(lock: Pylock, python: str) -> list[Locked]:
     Raises ``InputError`` for a package without a hash or with another kind of source, and for an
     address with a secret: the index chose it, and the lock would keep it.
     """
-    order = {tag: number for number, tag in enumerate(_tags(python))}
+    order = {tag: number for number, tag in enumerate(tags_for(python, _PLATFORMS))}
 
     def rank(file: RemoteFile) -> int:
         try:
@@ -86,13 +86,6 @@ def _refused(name: str, files: Iterable[RemoteFile]) -> Iterator[Problem]:
             hint = "name another index; its own links hold what belongs to pip config or .netrc"
             yield Problem(f"{fault.what} of a file of {name}", why=fault.why, hint=hint)
             return
-
-
-def _tags(python: str) -> Iterator[Tag]:
-    """Yield the tags of wheels for a Python such as 3.11, the best first."""
-    version = tuple(map(int, python.split(".")))
-    yield from cpython_tags(version, platforms=_PLATFORMS)
-    yield from compatible_tags(version, f"cp{''.join(map(str, version))}", _PLATFORMS)
 
 
 def _files(found: Iterable[PackageWheel | PackageSdist | PackageArchive]) -> Iterator[RemoteFile]:

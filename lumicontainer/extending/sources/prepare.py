@@ -4,24 +4,23 @@ Repositories are fetched on the host, where none of their code runs. Containers 
 """
 
 import hashlib
-import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from packaging.pylock import Package, PackageArchive, PackageDirectory, PackageVcs, Pylock
 
-from lumicontainer.core.model.requirements import NAME
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.extending.reading.references import Reference
 from lumicontainer.extending.sources.archive import pack_folder
 from lumicontainer.host import git
 from lumicontainer.host.site import Site
+from lumicontainer.packages.project import stated_name
 from lumicontainer.packages.toml import TomlError, read_toml
 from lumicontainer.system.files.regular import open_no_link, open_regular
 from lumicontainer.system.files.temporary import temporary_folder
@@ -170,13 +169,8 @@ def _find_folder(top: Path, name: str) -> Path | None:
 
 def project_name(folder: Path) -> str:
     """Return the name that the files of a project state; empty if only its code knows it."""
-    for file, table in (("pyproject.toml", "project"), ("pyproject.toml", "tool.poetry")):
-        with suppress(OSError, TomlError, LookupError, TypeError):
-            found: Any = read_toml(_text(folder / file))
-            for each in table.split("."):
-                found = found[each]
-            if re.fullmatch(NAME, name := str(found["name"])):
-                return name
+    with suppress(OSError, TomlError):
+        return stated_name(read_toml(_text(folder / "pyproject.toml")))
     return ""
 
 

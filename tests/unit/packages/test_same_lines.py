@@ -12,6 +12,8 @@ from lumicontainer.extending.reading.additions import read_additions
 from lumicontainer.importing.draft import Draft, Goal
 from lumicontainer.importing.read import reader_of
 
+from ...packages import LOCK
+
 PYTHON = "3.11"
 ZEROS = "0" * 64
 REFUSED = ["refused"]
@@ -100,6 +102,39 @@ def test_a_line_of_conda_means_the_same_to_import_and_extend(
     file = tmp_path / "environment.yml"
     file.write_text(f"dependencies:\n  - {line}\n")
     (tmp_path / "more.txt").write_text("rich\n")
+    assert [meant(read(file)) for read in (by_import, by_extend)] == [takes] * 2
+
+
+LOCKED = f"""\
+{LOCK}default-groups = ["main"]
+[[packages]]
+name = "rich"
+version = "15.0"
+marker = "'main' in dependency_groups"
+wheels = [{{ url = "https://x.example/rich-15.0-py3-none-any.whl", hashes = {{ sha256 = "00" }} }}]
+[[packages]]
+name = "tomli"
+version = "2.0"
+marker = "python_version < '3.11' or 'dev' in dependency_groups"
+wheels = [{{ url = "https://x.example/tomli-2.0-py3-none-any.whl", hashes = {{ sha256 = "00" }} }}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "takes"),
+    [
+        ("pyproject.toml", "project.dependencies = ['rich', 'x; os_name == \"nt\"']", ["rich"]),
+        ("pyproject.toml", "project.dependencies = ['rich', 1]", REFUSED),
+        ("pyproject.toml", "project.dependencies = 'rich'", REFUSED),
+        ("pylock.toml", LOCKED, ["rich==15.0"]),
+        ("pylock.dev.toml", f"{LOCK}[[packages]]\nname='a'\ndirectory={{path='no'}}", REFUSED),
+    ],
+)
+def test_toml_means_the_same_to_import_and_extend(
+    tmp_path: Path, name: str, text: str, takes: list[str]
+) -> None:
+    file = tmp_path / name
+    file.write_text(f"{text}\n")
     assert [meant(read(file)) for read in (by_import, by_extend)] == [takes] * 2
 
 
