@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
+FORMAT = 1
+"""The format of documents. A key is renamed or removed only with a new one."""
 HOME = "/opt/lumicontainer"
 STAGE = f"{HOME}/.stage"
 """In the image itself, so that neither the host's /tmp nor its size matters; removed again."""

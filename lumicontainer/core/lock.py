@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar, cast
 
 import yaml
 
+from lumicontainer.constants import FORMAT
 from lumicontainer.core.model import Bootstrap, LayerFile, Packages
 from lumicontainer.core.model.source import KINDS, with_pin
 from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
@@ -119,6 +120,8 @@ class Lock(NamedTuple):
     """The pins of each layer."""
     profile: Annotated[str, validators.stem] = ""
     """The profile."""
+    format: validators.Format = FORMAT
+    """The format of the document: 1. It changes if a key is renamed or removed."""
 
     def of(self, layer: str) -> tuple[LockEntry, ...]:
         """Return the entries of a layer."""
@@ -283,7 +286,7 @@ def read_lock(text: str, file: str, problems: Problems) -> Lock | None:
 
 def text_of(lock: Lock) -> str:
     """Return a lock as YAML."""
-    data: dict[str, Any] = {"recipe": lock.recipe, "platform": lock.platform}
+    data: dict[str, Any] = {"format": lock.format, "recipe": lock.recipe, "platform": lock.platform}
     if lock.profile:
         data["profile"] = lock.profile
     data["layers"] = {

@@ -6,6 +6,7 @@ from typing import Any
 
 import yaml
 
+from lumicontainer.constants import FORMAT
 from lumicontainer.core.apptainer_syntax import fits_a_line
 from lumicontainer.core.catalog import LAYERS, SCHEMAS
 from lumicontainer.core.model.files import LayerFile
@@ -72,7 +73,7 @@ def files_of(
     shown = file if fits_a_line(file) else "an imported file"
     summary = f"what {shown} installs"
     own = [draft.name] if draft.is_layer() or draft.to_pin else []
-    recipe = {"summary": summary, "base": base, "profiles": [*profiles]}
+    recipe = {"format": FORMAT, "summary": summary, "base": base, "profiles": [*profiles]}
     folder = f"{LAYERS}/{draft.name}"
     found = {f"{folder}/layer.yaml": _layer(draft, summary)} if own else {}
     # A layer needs a script where all that it holds is still to be pinned.
@@ -118,6 +119,7 @@ def _layer(draft: Draft, summary: str) -> str:
     packages = {"apt": [*draft.apt], "python": [*draft.python]}
     text = _SCHEMA.format("../../", SCHEMAS, "layer") + _dump(
         {
+            "format": FORMAT,
             "summary": summary,
             "requires": ["python"],
             "parameters": parameters,

@@ -53,7 +53,8 @@ def entries(draw: st.DrawFn) -> LockEntry:
 
 ordered = st.lists(entries(), max_size=4).map(in_order)
 layers = st.dictionaries(layer_names, ordered, max_size=4)
-locks = st.builds(Lock, layer_names, layer_names, layers, st.just("") | layer_names)
+profiles = st.just("") | layer_names
+locks = st.builds(Lock, layer_names, layer_names, layers, profiles, st.just(1))
 
 
 @given(locks)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
+from lumicontainer.constants import FORMAT
 from lumicontainer.core.model.check import Checks
 from lumicontainer.core.model.files import LayerFile, Value
 from lumicontainer.core.model.requirements import requirement
@@ -19,7 +20,15 @@ from lumicontainer.core.yaml.readers import (
     with_schema,
 )
 from lumicontainer.core.yaml.record import SAME_LEVEL, fields_of
-from lumicontainer.core.yaml.validators import Accelerator, Line, Name, Names, Script, Summary
+from lumicontainer.core.yaml.validators import (
+    Accelerator,
+    Format,
+    Line,
+    Name,
+    Names,
+    Script,
+    Summary,
+)
 from lumicontainer.errors import Place, Problems
 
 LOCALIMAGE = "localimage"
@@ -333,6 +342,8 @@ class Layer(NamedTuple):
     not_reproducible: Mapping[Annotated[str, validators.pattern], Line] = {}
     """Paths, with wildcards, that are not the same in two builds, each with the reason. They are
     for `build --check`."""
+    format: Format = FORMAT
+    """The format of the document: 1. It changes if a key is renamed or removed."""
 
 
 LAYER = fields_of("layer", Layer)

@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, NamedTuple, TypeAlias
 
+from lumicontainer.constants import FORMAT
 from lumicontainer.core.model.layer import ABind, AnExpects, Expects
 from lumicontainer.core.yaml import ranges, readers, validators
 from lumicontainer.core.yaml.nodes import Node
 from lumicontainer.core.yaml.record import fields_of, table_of
-from lumicontainer.core.yaml.validators import Accelerator, Line, Summary
+from lumicontainer.core.yaml.validators import Accelerator, Format, Line, Summary
 from lumicontainer.errors import Fault, Place, Problems
 from lumicontainer.inside import environment as inside
 from lumicontainer.inside.node import cpulist
@@ -217,6 +218,8 @@ class Platform(NamedTuple):
     """Variables that no rank gets by itself: one rank warns if the user has not set them."""
     caches: tuple[Annotated[CacheFolder, fields_of("a cache", CacheFolder)], ...] = ()
     """Variables that name a cache, and the folder for it."""
+    format: Format = FORMAT
+    """The format of the document: 1. It changes if a key is renamed or removed."""
 
 
 PLATFORM = fields_of("platform", Platform)

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
+from lumicontainer.constants import FORMAT
 from lumicontainer.core.habits import NAME, habit_hint
 from lumicontainer.core.yaml import readers, validators
 from lumicontainer.core.yaml.nodes import Mapping as MappingNode
 from lumicontainer.core.yaml.nodes import Node, Scalar
 from lumicontainer.core.yaml.readers import Text, mapping, schema_of, with_schema
 from lumicontainer.core.yaml.record import fields_of
-from lumicontainer.core.yaml.validators import Accelerator, Summary
+from lumicontainer.core.yaml.validators import Accelerator, Format, Summary
 from lumicontainer.errors import Place, Problems
 
 
@@ -85,6 +86,8 @@ class Recipe(NamedTuple):
     missing: Annotated[tuple[Text, ...], _missing] = ()
     """Things that an imported file has and the image lacks: `import` writes them. `build` refuses
     the recipe until each line is deleted."""
+    format: Format = FORMAT
+    """The format of the document: 1. It changes if a key is renamed or removed."""
 
 
 class Profile(NamedTuple):
@@ -100,6 +103,8 @@ class Profile(NamedTuple):
     """The base, in place of the recipe's."""
     values: Annotated[tuple[LayerUse, ...], _layer_uses] = ()
     """Values of parameters, by layer. Layers that the recipe does not have are ignored."""
+    format: Format = FORMAT
+    """The format of the document: 1. It changes if a key is renamed or removed."""
 
 
 RECIPE = fields_of("recipe", Recipe)

@@ -5,11 +5,13 @@ scalar keeps its text until a reader (see ``readers``) says what it must be. Ali
 duplicate keys, several documents, and documents that are too large or too deep are refused.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import yaml
 
+from lumicontainer.constants import FORMAT
 from lumicontainer.core.yaml.nodes import Mapping, Node, Scalar, Sequence
 from lumicontainer.core.yaml.readers import Reader
 from lumicontainer.errors import Place, Problems
@@ -86,8 +88,22 @@ def read_document(reader: Reader[T], text: str, file: str, problems: Problems) -
     """Return what a reader makes of a document, or None where a problem was noted."""
     before = len(problems.found)
     root = parse_yaml(text, file, problems)
-    value = reader(root, problems) if root else None
-    return value if len(problems.found) == before else None
+    if root and not _note_newer_format(root, problems):
+        value = reader(root, problems)
+        return value if len(problems.found) == before else None
+    return None
+
+
+def _note_newer_format(root: Node, problems: Problems) -> bool:
+    """Note that a document has a newer format, whose keys may be unknown."""
+    entries = root.entries if isinstance(root, Mapping) else ()
+    for name, value in entries:
+        newer = isinstance(value, Scalar) and re.fullmatch("[1-9][0-9]{0,8}", value.text)
+        if name.text == "format" and newer and int(newer[0]) > FORMAT:
+            what = f"this lumicontainer reads format {FORMAT}, and the document has {newer[0]}"
+            problems.add(what, value.place, hint="install a newer version of lumicontainer")
+            return True
+    return False
 
 
 def parse_yaml(text: str, file: str, problems: Problems) -> Node | None:

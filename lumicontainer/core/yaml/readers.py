@@ -163,6 +163,13 @@ number = _word(
 )
 
 
+def exact_integer(value: int) -> Reader[int]:
+    """Return a reader that accepts one number."""
+    return _word(
+        str(value), str(value), int, f"write {value}, without quotes", type="integer", const=value
+    )
+
+
 def matching(pattern: str, wanted: str, place: str = "") -> Reader[Text]:
     """Return a reader of text that must match ``pattern`` from end to end.
 

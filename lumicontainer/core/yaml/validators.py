@@ -4,7 +4,7 @@ import re
 from functools import partial
 from typing import Annotated, TypeAlias
 
-from lumicontainer.constants import OPEN_PATH, STEM
+from lumicontainer.constants import FORMAT, OPEN_PATH, STEM
 from lumicontainer.core import habits
 from lumicontainer.core.apptainer_syntax import hazard
 from lumicontainer.core.yaml import readers
@@ -28,6 +28,7 @@ stem = readers.matching(STEM, "a name of letters, digits, '_', '-', '.', '+'")
 variable = readers.matching(r"[A-Za-z_][A-Za-z0-9_]*", "the name of a shell variable")
 version = readers.matching(r"[A-Za-z0-9][A-Za-z0-9.+_-]*", 'a version such as "2.1.0"')
 accelerator = readers.choice(ACCELERATORS, "accelerator")
+format_number = readers.exact_integer(FORMAT)
 
 absolute = readers.matching(r"/[A-Za-z0-9._/+-]*", "an absolute path of plain characters")
 host_library = readers.matching(
@@ -131,3 +132,4 @@ Names: TypeAlias = tuple[Annotated[readers.Text, name], ...]
 Script: TypeAlias = Annotated[str, script]
 Summary: TypeAlias = Annotated[str, summary]
 Accelerator: TypeAlias = Annotated[str, accelerator]
+Format: TypeAlias = Annotated[int, format_number]
