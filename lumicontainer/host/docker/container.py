@@ -37,6 +37,12 @@ from lumicontainer.system.os_errors import guarded
 
 _OF_CONTAINERS = ("dev", "proc", "sys")
 """Folders that Docker mounts itself."""
+_PASSED_ON = (
+    *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "PATH", "TMPDIR", "TZ"),
+    *("LUMICONTAINER_CACHE", "LUMICONTAINER_DEBUG", "LUMICONTAINER_TMPDIR"),
+)
+"""The variables of the user that our own programs need in a container. The daemon keeps and shows
+what it is given, and others may hold secrets."""
 _REMOVED = 2
 """The kind of a removed path among the changes of a container."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -59,7 +65,7 @@ class Spec(NamedTuple):
     user: str = ""
     folder: str = "/"
     environment: Mapping[str, str] | None = None
-    """None: that of this program."""
+    """None: what programs of this package need."""
     drop: Sequence[str] = ()
     """Capabilities that the program does not get."""
 
@@ -149,7 +155,8 @@ def _top(spec: Spec) -> bytes:
 def _container(
     client: Any, spec: Spec, image: str, inside: Sequence[str]
 ) -> AbstractContextManager[Any]:
-    environment = dict(os.environ if spec.environment is None else spec.environment)
+    passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    environment = dict(passed_on if spec.environment is None else spec.environment)
     if typed := sys.stdin.isatty():
         environment.setdefault("TERM", os.environ.get("TERM", "dumb"))
     create = functools.partial(
