@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -29,7 +29,7 @@ from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.core.rules.rules import refuse
-from lumicontainer.errors import InputError, Problem, Problems
+from lumicontainer.errors import InputError, LumicontainerError, Problem, Problems
 from lumicontainer.host import site
 from lumicontainer.host.mirrors import read_mirrors
 from lumicontainer.jobs import folders, slurm
@@ -237,8 +237,19 @@ def _open_builder(order: BuildOrder, on_progress: OnProgress | None) -> Iterator
             shared=shared,
             compile_jobs=order.compile_jobs,
         )
-        with naming_causes(builder):
+        with naming_causes(builder), _cleaning(builder):
             yield builder
+
+
+@contextmanager
+def _cleaning(builder: Builder) -> Iterator[None]:
+    """Remove what killed programs left on this host if the build fails."""
+    try:
+        yield
+    except BaseException:
+        with suppress(LumicontainerError):
+            builder.runtime.clean_host()
+        raise
 
 
 def _say_warnings(order: BuildOrder, place: Path, progress: Progress) -> None:

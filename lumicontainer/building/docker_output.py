@@ -17,7 +17,6 @@ from lumicontainer.image.inspect import CHECKED_LABEL, KEY_LABEL
 from lumicontainer.sandbox.builder import Builder, Stack
 from lumicontainer.sandbox.run import run_command
 from lumicontainer.sandbox.step_run import StepRun
-from lumicontainer.system.files.temporary import temporary_root
 from lumicontainer.system.waiting import completed
 
 PREFIX = "docker:"
@@ -82,7 +81,7 @@ async def _build(builder: Builder, name: str, *, verify: bool) -> Stack:
     with builder.progress.step("docker") as task:
         spec = image.ImageSpec(
             str(file),
-            str(temporary_root()),
+            str(builder.place.root),
             name,
             labels={CHECKED_LABEL: "yes" if verify else "no", **pipeline.labels_of(plan)},
             variables={**plan.environment, "PATH": search_path(plan.path)},

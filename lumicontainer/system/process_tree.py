@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +12,9 @@ from lumicontainer.system.terminal.output import clean
 
 _COMMAND = 160
 _FRAMES = 8
+_ENDED = ("Z", "X")
+_DYING = 5.0
+"""Seconds that the kernel has to end killed processes."""
 _STATES = {"R": "running", "S": "sleeping", "D": "waiting for a device"}
 _STATES |= {"T": "stopped", "Z": "ended"}
 
@@ -54,7 +58,8 @@ def report(pid: int) -> str:
 def kill(pid: int) -> None:
     """Kill a process, those of its session and their descendants, including new ones.
 
-    Each process is stopped before its children are listed.
+    Each process is stopped before its children are listed. They have ended when this returns, but
+    for those that wait for a device.
     """
     known: set[tuple[int, int]] = set()
     while found := {(each.pid, each.started) for _, each in descendants(pid)} - known:
@@ -63,6 +68,18 @@ def kill(pid: int) -> None:
         known |= found
     for number, _ in known:
         _send(number, signal.SIGKILL)
+    end = time.monotonic() + _DYING
+    while any(read_start(number) == start for number, start in known) and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+def read_start(pid: int) -> int:
+    """Return the start of a process in clock ticks since boot; 0 if it has ended."""
+    with suppress(OSError):
+        found = _read(Path(f"/proc/{pid}"))
+        # The kernel keeps one that has ended until its parent asks for the exit code.
+        return 0 if found.state in _ENDED else found.started
+    return 0
 
 
 def written_bytes(pid: int) -> int:
@@ -82,13 +99,17 @@ def _send(pid: int, number: signal.Signals) -> None:
 def _all() -> Iterator[ProcessInfo]:
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # A process may end at any time.
-            text = (folder / "stat").read_bytes().decode(errors="replace")
-            # The name may hold any character, including a bracket.
-            name, _, rest = text.partition("(")[2].rpartition(") ")
-            words = rest.split()
-            seconds = (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
-            numbers = (int(folder.name), int(words[1]), int(words[3]))
-            yield ProcessInfo(*numbers, name, words[0], seconds, int(words[19]))
+            yield _read(folder)
+
+
+def _read(folder: Path) -> ProcessInfo:
+    text = (folder / "stat").read_bytes().decode(errors="replace")
+    # The name may hold any character, including a bracket.
+    name, _, rest = text.partition("(")[2].rpartition(") ")
+    words = rest.split()
+    seconds = (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+    numbers = (int(folder.name), int(words[1]), int(words[3]))
+    return ProcessInfo(*numbers, name, words[0], seconds, int(words[19]))
 
 
 def _lines(process: ProcessInfo, indent: str) -> Iterator[str]:

@@ -20,12 +20,13 @@ from typing import NamedTuple
 from lumicontainer.host.docker.daemon import LABEL
 from lumicontainer.image.inspect import KEY_LABEL
 
-from ..integration.conftest import check_output, write_small
+from ..integration.conftest import check_output, run, write_small
+from ..integration.processes import left_in_engine
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 BARE = {"bare.yaml": "summary: a base alone\nbase: tiny\nlayers: []\n"}
-PATIENCE = 30
-"""Seconds that what a killed command started has to end."""
+PATIENCE = 180
+"""Seconds that what a killed command started has to end, on a busy host."""
 INTERRUPTED = {0, 130, *(-number for number in SIGNALS)}
 """Exit codes after a signal; 0 if it came too late, and by the signal itself if too early."""
 
@@ -38,6 +39,8 @@ class Attack(NamedTuple):
     clean: tuple[Path, ...] = ()
     whole: Callable[[], object] = lambda: None
     """Raises if something that was whole before is whole no more."""
+    list_left: Callable[[], list[str]] = list
+    """Returns what was left elsewhere."""
 
 
 class Place:
@@ -117,7 +120,10 @@ class Place:
         if "DOCKER_HOST" in os.environ:
             name = f"lumicontainer-kills-{os.getpid()}"
             words = ["build", *recipe, "--output", f"docker:{name}:1", "--no-verify"]
-            yield "docker", Attack(words, lambda: _tag_old(name), kept, lambda: _require_tag(name))
+            yield (
+                "docker",
+                Attack(words, lambda: tag_old(name), kept, lambda: require_tag(name), list_left),
+            )
 
 
 def _remove(path: Path) -> None:
@@ -135,7 +141,7 @@ def _docker(*words: str) -> str:
     return check_output("docker", *words).strip()
 
 
-def _tag_old(name: str) -> None:
+def tag_old(name: str) -> None:
     """Give the name to another image, which no build has made."""
     empty = "tar --create --files-from /dev/null"
     _docker("image", "rm", "--force", f"{name}:1")
@@ -143,21 +149,20 @@ def _tag_old(name: str) -> None:
     check_output("sh", "-c", f"{empty} | docker import --change 'LABEL {KEY_LABEL}=old' - {name}:1")
 
 
-def _require_tag(name: str) -> None:
-    """Require that a name has the old image or a whole new one, and that nothing else is left."""
-    key = _docker(
-        "image", "inspect", "--format", f'{{{{index .Config.Labels "{KEY_LABEL}"}}}}', f"{name}:1"
-    )
-    if key != "old":
+def require_tag(name: str) -> None:
+    """Require that a name has the old image, or a whole new one."""
+    form = f'{{{{index .Config.Labels "{KEY_LABEL}"}}}}'
+    if _docker("image", "inspect", "--format", form, f"{name}:1") != "old":
         _docker("run", "--rm", "--network=host", f"{name}:1", "--", "true")
-    label = f"label={LABEL}"
-    left = _docker("ps", "--all", "--quiet", "--filter", label)
-    left += _docker("images", "--all", "--quiet", "--filter", label)
-    unnamed = ("images", "--quiet", "--filter", "dangling=true")
-    replaced = _docker(*unnamed, "--filter", f"label={KEY_LABEL}=old").split()
-    left += "".join(each for each in _docker(*unnamed).split() if each not in replaced)
-    left += _docker("volume", "ls", "--quiet")
-    assert not left, left
+
+
+def list_left() -> list[str]:
+    """Return what builds left in the engine; others may build by it."""
+    unnamed = ("images", "--quiet", "--filter", "dangling=true", "--filter")
+    expected = {*_docker(*unnamed, f"label={KEY_LABEL}=old").split()}
+    expected |= {*_docker(*unnamed, f"label={LABEL}").split()}
+    left = left_in_engine(lambda *words: run(["docker", *words]))
+    return [*left, *({*_docker(*unnamed[:-1]).split()} - expected)]
 
 
 def attack(place: Place, one: Attack, count: int) -> Counter[str]:
@@ -182,8 +187,10 @@ def attack(place: Place, one: Attack, count: int) -> Counter[str]:
             time.sleep(0.1)
         ends["left process"] += bool(place.living())
         one.whole()
+        ends[f"left by {which.name} until the next"] += bool(one.list_left())
         place.run(one.words)
-        ends["left file"] += bool(partial := [str(p) for f in one.clean for p in f.glob(".*")])
+        partial = [*one.list_left(), *(str(p) for f in one.clean for p in f.glob(".*"))]
+        ends["left"] += bool(partial)
         if partial:
             print(partial[:3], file=sys.stderr)
     return ends

@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from lumicontainer.host.docker.daemon import LABEL
+from lumicontainer.system.process_tree import read_start
+
 from ..programs import run
 
 SECONDS = 300
@@ -80,4 +83,20 @@ def _marked(mark: bytes) -> list[str]:
         with suppress(OSError):
             if mark in (entry / "environ").read_bytes():
                 found.append((entry / "cmdline").read_text().replace("\0", " "))
+    return found
+
+
+def left_in_engine(docker: Callable[..., subprocess.CompletedProcess[str]]) -> list[str]:
+    """Return the containers and images that programs left in the engine when they ended.
+
+    Other tests may use it meanwhile.
+    """
+    found = []
+    form = f'{{{{index .Config.Labels "{LABEL}"}}}}'
+    for kind in ("container", "image"):
+        words = (kind, "ls", "--all", "--quiet", "--filter", f"label={LABEL}")
+        for each in docker(*words).stdout.split():
+            shown = docker(kind, "inspect", "--format", form, each).stdout.split()
+            if shown and str(read_start(int(shown[1]))) != shown[2]:
+                found.append(each)
     return found

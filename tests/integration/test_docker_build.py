@@ -9,13 +9,16 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from lumicontainer.cache.store import INDEX, SUMS, Cache, Entry
 from lumicontainer.host.docker import base as docker_base
+from lumicontainer.host.docker import container
 from lumicontainer.host.docker.container import invocation
 from lumicontainer.host.docker.daemon import LABEL
 from lumicontainer.image import variables
@@ -24,7 +27,7 @@ from lumicontainer.sandbox.tree.index import read_index
 from lumicontainer.system.process import module_command
 
 from .conftest import BASE, SMALL, Docker, check_output, inside, lumicontainer, run, write_small
-from .processes import started, until
+from .processes import left_in_engine, started, until
 
 TINY = SMALL["layers/tiny/layer.yaml"].replace("debian:bookworm", BASE)
 INSTALL = (
@@ -99,20 +102,9 @@ def built(folder: Path, docker: Docker):
     return build(folder, *BY_DOCKER)
 
 
-def left(docker: Docker) -> str:
-    """Return the containers, images and volumes that builds left in the engine."""
-    label = f"label={LABEL}"
-    found = (
-        docker("container", "ls", "--all", "--quiet", "--filter", label),
-        docker("image", "ls", "--all", "--quiet", "--filter", label),
-        docker("volume", "ls", "--quiet"),
-    )
-    return "".join(each.stdout for each in found)
-
-
 def nothing_is_left(docker: Docker) -> bool:
     """Return whether the engine loses what builds put into it, within two minutes."""
-    return until(lambda: not left(docker), 120)
+    return until(lambda: not left_in_engine(docker), 120)
 
 
 def layers_of(cache: Path) -> dict[str, Entry]:
@@ -217,6 +209,7 @@ def test_an_old_image_keeps_its_name_when_the_new_one_is_loaded_in_part(
         started(words, cwd=folder, env=env) as child,
     ):
         assert until(Path(f"{way}.full").exists, 300)
+        assert list(builds_of(folder).glob("*/image+-*"))
         (child if ends == "build" else forwarder).kill()
         _, printed = child.communicate(timeout=300)
     try:
@@ -242,12 +235,11 @@ def test_a_failed_step_is_kept_for_debug(folder: Path, built, docker: Docker) ->
 def test_an_interrupted_build_leaves_nothing_in_the_engine(
     number: int, folder: Path, built, docker: Docker
 ) -> None:
-    (folder / "recipes/layers/greet/install.sh").write_text("echo it waits\nsleep 600\n")
+    waits = let_step_wait(folder)
     words = [*PROGRAM, *BUILD, "--runtime", "docker", "-o", "none.sif"]
     child = subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE)
     try:
-        runs = ("ps", "--quiet", "--filter", f"label={LABEL}")
-        assert until(lambda: docker(*runs).stdout, 120)
+        assert until(waits, 300)
         child.send_signal(number)
         assert child.wait(timeout=120) == (130 if number == signal.SIGINT else -number)
     finally:
@@ -261,7 +253,7 @@ def test_a_daemon_that_ends_is_named_and_the_next_build_removes_what_it_left(
     folder: Path, built, docker: Docker, docker_host: dict[str, str], tmp_path: Path
 ) -> None:
     """A daemon that ends is imitated by a way to it that ends: its containers go on, too."""
-    (folder / "recipes/layers/greet/install.sh").write_text("echo it waits\nsleep 600\n")
+    waits = let_step_wait(folder)
     way, real = tmp_path / "docker.sock", docker_host["DOCKER_HOST"].removeprefix("unix://")
     runs = ("ps", "--quiet", "--filter", f"label={LABEL}")
     with (
@@ -272,7 +264,7 @@ def test_a_daemon_that_ends_is_named_and_the_next_build_removes_what_it_left(
             env={"DOCKER_HOST": f"unix://{way}"},
         ) as child,
     ):
-        assert until(lambda: "it waits" in log_of(folder), 120)
+        assert until(waits, 300)
         forwarder.kill()
         _, printed = child.communicate(timeout=120)
     assert child.returncode == 3, printed
@@ -283,10 +275,51 @@ def test_a_daemon_that_ends_is_named_and_the_next_build_removes_what_it_left(
     assert nothing_is_left(docker)
 
 
-def log_of(folder: Path) -> str:
-    """Return what the running step of a build printed."""
-    logs = (folder / f"lumicontainer-{os.getuid()}").glob("small.docker-*/logs/greet.log")
-    return "".join(each.read_text() for each in logs)
+def test_a_build_removes_what_a_helper_that_was_killed_left_in_the_engine(
+    folder: Path, built, docker: Docker
+) -> None:
+    waits = let_step_wait(folder)
+    words = [*PROGRAM, *BUILD, "--runtime", "docker", "-o", "none.sif"]
+    with started(words, cwd=folder) as child:
+        assert until(waits, 300)
+        for pid in helpers_of(folder):
+            os.kill(pid, signal.SIGKILL)
+        _, printed = child.communicate(timeout=300)
+    assert child.returncode == 5, printed
+    assert left_in_engine(docker) == []
+
+
+def helpers_of(folder: Path) -> list[int]:
+    """Return the programs that ask the engine for a container of a build."""
+    parts = (b"python", f"\0{container.__name__}\0".encode(), os.fsencode(folder))
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            command = (entry / "cmdline").read_bytes()
+            program = command.partition(b"\0")[0]
+            if parts[0] in program and all(part in command for part in parts):
+                found.append(int(entry.name))
+    return found
+
+
+def builds_of(folder: Path) -> Path:
+    """Return the folder of builds; root removes what is left in those of Docker alone."""
+    return folder / f"lumicontainer-{os.getuid()}"
+
+
+def let_step_wait(folder: Path) -> Callable[[], bool]:
+    """Let the step of the recipe wait; return a question: whether it does."""
+    word = uuid.uuid4().hex
+    (folder / "recipes/layers/greet/install.sh").write_text(f"echo {word}\nsleep 600\n")
+
+    def waits() -> bool:
+        for each in builds_of(folder).glob("small.docker-*/logs/greet.log"):
+            with suppress(OSError):  # The build removes what an earlier one left.
+                if word in each.read_text():
+                    return True
+        return False
+
+    return waits
 
 
 def test_a_daemon_that_does_not_answer_is_named(folder: Path, tmp_path: Path) -> None:

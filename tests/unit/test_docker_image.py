@@ -1,5 +1,6 @@
 """Images and containers of a daemon are found, whole, and removed."""
 
+import json
 import os
 import tarfile
 from contextlib import nullcontext
@@ -15,6 +16,7 @@ from lumicontainer.host.docker import container
 from lumicontainer.host.docker.base import BaseSpec, make
 from lumicontainer.host.docker.daemon import LABEL, imported_id, own_label, remove_leftovers
 from lumicontainer.host.docker.image import ImageSpec, import_image
+from lumicontainer.sandbox.runtimes.docker import Docker
 
 
 class Daemon:
@@ -151,3 +153,28 @@ def test_a_folder_whose_name_is_no_text_is_named(tmp_path: Path) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/odd\xff")).mkdir()
     with pytest.raises(HostError, match=r"cannot mount a folder(?s:.*)odd\\udcff"):
         container._mounts(container.Spec(root=str(tmp_path)))
+
+
+def test_an_image_is_unpacked_for_its_checks_in_the_folder_of_its_build(tmp_path: Path) -> None:
+    """An ordinary user can remove files of root there, because the next build does it as root."""
+    command = Docker().check(Path("x.sif"), tmp_path / "sandbox/tree", ["true"], {})
+    (spec,) = (json.loads(word) for word in command if word.startswith("{"))
+    assert spec["folder"] == str(tmp_path)
+
+
+def test_the_daemon_does_not_get_the_variables_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It shows them to everyone who may ask it, and keeps them while a container is left."""
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    got: list[Any] = []
+
+    def create(*_: object, **options: Any) -> Any:
+        got.append(options["environment"])
+        return SimpleNamespace(remove=lambda **_: None)
+
+    client = SimpleNamespace(containers=SimpleNamespace(create=create))
+    with container._container(client, container.on_host(str(tmp_path)), "image", ["true"]):
+        (environment,) = got
+    assert environment["PATH"] == os.environ["PATH"]
+    assert "HF_TOKEN" not in environment

@@ -47,6 +47,14 @@ def mark() -> Iterator[str]:
     assert alive(word) == []
 
 
+def test_a_program_has_ended_before_its_parent_asks_for_its_exit_code() -> None:
+    with subprocess.Popen(["sleep", "1000"]) as child:
+        assert process_tree.read_start(child.pid) > 0
+        process_tree.kill(child.pid)
+        assert process_tree.read_start(child.pid) == 0
+    assert process_tree.read_start(child.pid) == 0
+
+
 HANGS = {
     "sleeps": "exec -a {mark} sleep 1000",
     "loops": "trap '' TERM INT HUP; : {mark}; while :; do :; done",

@@ -29,8 +29,11 @@ class Docker(Runtime):
     unproven = "the start modes of Apptainer"
 
     def require_host(self) -> None:
-        daemon.remove_leftovers(daemon.connect())
+        self.clean_host()
         container.require_same_files()
+
+    def clean_host(self) -> None:
+        daemon.remove_leftovers(daemon.connect())
 
     def require_plan(self, plan: Plan) -> None:
         if file := plan.bootstrap.file:
@@ -83,6 +86,7 @@ class Docker(Runtime):
     def check(
         self, image: Path, tree: Path, command: Sequence[str], environment: Mapping[str, str]
     ) -> list[str]:
-        del tree
-        spec = check.CheckSpec(str(image), str(temporary_root()), environment)
+        # Root owns what is unpacked, and no other folder is removed as root.
+        folder_of_build = tree.parents[1]
+        spec = check.CheckSpec(str(image), str(folder_of_build), environment)
         return [*container.invocation(check.__name__, spec), *command]

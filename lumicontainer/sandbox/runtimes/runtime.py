@@ -48,7 +48,7 @@ class Sandbox(NamedTuple):
 
 
 class Runtime(Protocol):
-    """Return the commands of a build. Only ``require`` methods start programs."""
+    """Return the commands of a build. Only ``require`` methods and ``clean_host`` do more."""
 
     name: str
     """The value of ``--runtime``."""
@@ -63,6 +63,9 @@ class Runtime(Protocol):
 
     def require_host(self) -> None:
         """Raise ``HostError`` if this host cannot build by it."""
+
+    def clean_host(self) -> None:
+        """Remove what killed programs of a build left outside its folders."""
 
     def require_plan(self, plan: Plan) -> None:
         """Raise ``HostError`` or ``InputError`` if it cannot build a plan."""

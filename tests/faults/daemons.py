@@ -1,0 +1,98 @@
+"""Kill a Docker daemon at random instants of builds, and see what they say and the next ones do.
+
+``python -m tests.faults.daemons FOLDER COUNT`` is no test. It starts a daemon of its own, as root.
+"""
+
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from ..conftest import ROOT
+from ..integration.conftest import run
+from ..integration.processes import until
+from .kills import Place, list_left, require_tag, tag_old
+
+EXPECTED = {0, 3, 5}
+"""Exit codes of a build whose daemon ends: 0 if it ends too late."""
+PATIENCE = 300
+
+
+class Daemon:
+    """A daemon with its files in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.log = folder, (folder / "log").open("a")
+        text = (ROOT / "tests/docker/daemon.json").read_text()
+        text = text.replace("@STATE@", str(folder)).replace("@GROUP@", "0")
+        (folder / "daemon.json").write_text(
+            text.replace("lumicontainer-test", "lumicontainer-kill")
+        )
+        self.start()
+
+    def start(self) -> None:
+        command = ["dockerd", "--config-file", str(self.folder / "daemon.json")]
+        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
+        os.environ["DOCKER_HOST"] = f"unix://{self.folder}/docker.sock"
+        assert until(lambda: run(["docker", "version"]).returncode == 0, PATIENCE, pause=0.2)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(PATIENCE)
+
+
+def attack(
+    place: Place, daemon: Daemon, words: list[object], name: str, count: int
+) -> Counter[str]:
+    """Kill the daemon in ``count`` builds; return how often they ended in which way."""
+    place.environment["DOCKER_HOST"] = os.environ["DOCKER_HOST"]
+    tag_old(name)
+    began = time.monotonic()
+    place.refill("base")
+    place.run(words)
+    lasts, ends = time.monotonic() - began, Counter[str]()
+    for _ in range(count):
+        tag_old(name)
+        place.refill("base")
+        build = place.start(words)
+        time.sleep(random.uniform(0, lasts))
+        daemon.kill()
+        code = build.wait(PATIENCE)
+        log = place.log()
+        ends[f"exit code {code}"] += 1
+        ends["odd exit code"] += code not in EXPECTED
+        ends["traceback"] += "Traceback" in log or "a bug in" in log
+        ends["no word of the daemon"] += code != 0 and "Docker daemon" not in log
+        daemon.start()
+        require_tag(name)
+        place.run(words)
+        ends["left"] += bool(list_left())
+    return ends
+
+
+def main(root: str, count: str) -> None:
+    """Attack builds by Docker, and those that leave their image in it."""
+    place = Place(Path(root))
+    place.run(["build", "bare", "--recipes", place.recipes, "--no-verify"])
+    place.keep("base")
+    (place.root / "daemon").mkdir(exist_ok=True)
+    daemon = Daemon(place.root / "daemon")
+    name = f"lumicontainer-kills-{os.getpid()}"
+    recipe = ["build", "small", "--recipes", place.recipes, "--no-verify"]
+    try:
+        for output in (f"docker:{name}:1", "small.sif"):
+            words = [*recipe, "--runtime", "docker", "--output", output]
+            print(output, dict(+attack(place, daemon, words, name, int(count))), flush=True)
+    finally:
+        daemon.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
