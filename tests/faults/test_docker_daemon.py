@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.errors import HostError, LumicontainerError
+from lumicontainer.errors import HostError, LumicontainerError, SpaceError
 from lumicontainer.host.docker import base, client, container, daemon, image
 from lumicontainer.system import budget
 
@@ -247,6 +247,13 @@ def test_odd_states_of_the_daemon_are_messages(
         server.answers = {**ANSWERS, place: answer}
         faults[answer.status, answer.body] = judge(work, tmp_path / str(number))
     assert set(faults.values()) == {""}, faults
+
+
+def test_a_full_disk_of_the_daemon_is_named(server: Daemon, tmp_path: Path) -> None:
+    why = "Error processing tar file(exit status 1): write /x: no space left on device"
+    server.answers = {**ANSWERS, "POST image": Answer({"message": why}, 500)}
+    with pytest.raises(SpaceError, match=daemon.IS_FULL):
+        _load(tmp_path)
 
 
 WITHOUT_END = [

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from lumicontainer.cache.store import Cache
-from lumicontainer.errors import HostError, Problem, StepError
+from lumicontainer.errors import HostError, Problem, SpaceError, StepError
+from lumicontainer.host.docker import daemon
 from lumicontainer.sandbox.failures.causes import naming_causes
 from lumicontainer.sandbox.workspace import workspace
 
@@ -36,6 +37,12 @@ def test_a_daemon_that_ended_is_named_in_place_of_the_step_that_it_broke(builder
     (problem,) = raised.value.problems
     assert problem.what == "the Docker daemon ended while the build used it"
     assert problem.where == "unix:///run/x.sock"
+
+
+def test_a_daemon_whose_disk_is_full_is_named_in_place_of_the_step(builder: Any) -> None:
+    log = f"loading it\nerror: {daemon.IS_FULL}\n  where: unix:///x\n"
+    with pytest.raises(SpaceError, match="docker system prune"), naming_causes(builder):
+        raise StepError(Problem("the step 'docker' failed (exit code 8)", why=log))
 
 
 def test_a_step_that_prints_the_same_without_docker_has_failed_itself(builder: Any) -> None:

@@ -7,15 +7,18 @@ import os
 import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from lumicontainer.errors import HostError, LumicontainerError, Problem, SpaceError
 from lumicontainer.host.transfers import json_object
 from lumicontainer.system.os_errors import FULL
+from lumicontainer.system.process_tree import read_start
 
 SILENT = "the Docker daemon does not answer"
+IS_FULL = "the disk of the Docker daemon is full"
+FREE_SPACE = "remove what Docker does not use: docker system prune"
 LABEL = "org.lumicontainer.process"
 """The label of containers and images; its value identifies the process that made them."""
 _OWN_LABEL = re.compile(r"([0-9]+) ([0-9]{1,10}) ([0-9]+)", re.ASCII)
@@ -59,8 +62,9 @@ def refusals() -> Iterator[None]:
     try:
         yield
     except docker.errors.APIError as error:
-        what = "the Docker daemon refused a request"
-        raise HostError(Problem(what, why=error.explanation or str(error))) from error
+        raise _refused(
+            "the Docker daemon refused a request", str(error.explanation or error)
+        ) from error
     except (docker.errors.DockerException, requests.RequestException) as error:
         why = str(error)
         why, hint = next((row for row in _REFUSED if row[0] in why), (why, _HINT))
@@ -123,7 +127,7 @@ def address() -> str:
 
 def own_label() -> str:
     """Return the value of the label for this process."""
-    return f"{_namespace()} {os.getpid()} {_read_start(os.getpid())}"
+    return f"{_namespace()} {os.getpid()} {read_start(os.getpid())}"
 
 
 def remove_leftovers(client: Any) -> None:
@@ -158,9 +162,14 @@ def imported_id(printed: str) -> str:
     if isinstance(found := last.get("status"), str):
         return found
     why = str(last.get("error") or f"it answered {printed[-200:]!a}")
-    is_full = any(word.lower() in why.lower() for word in FULL)
-    error = SpaceError if is_full else HostError
-    raise error(Problem("the Docker daemon made no image", address(), why, "see the daemon's log"))
+    raise _refused("the Docker daemon made no image", why)
+
+
+def _refused(what: str, why: str) -> HostError | SpaceError:
+    """Return the error for what the daemon refuses; ``SpaceError`` on a full disk."""
+    if any(word.lower() in why.lower() for word in FULL):
+        return SpaceError(Problem(IS_FULL, address(), why, FREE_SPACE))
+    return HostError(Problem(what, address(), why, "see the daemon's log"))
 
 
 def labels_of(client: Any, image: str) -> dict[str, str]:
@@ -178,15 +187,8 @@ def _is_left(row: Mapping[str, Any]) -> bool:
     if found is None:
         return False
     namespace, pid, started = found.groups()
-    return namespace == _namespace() and _read_start(int(pid)) != started
+    return namespace == _namespace() and str(read_start(int(pid))) != started
 
 
 def _namespace() -> str:
     return str(Path("/proc/self/ns/pid").stat().st_ino)
-
-
-def _read_start(pid: int) -> str:
-    """Return the start of a process in clock ticks since boot; empty if it has ended."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    return ""

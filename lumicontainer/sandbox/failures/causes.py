@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lumicontainer.errors import HostError, LumicontainerError, Problem
+from lumicontainer.errors import HostError, LumicontainerError, Problem, SpaceError
 from lumicontainer.host.docker import daemon
 from lumicontainer.sandbox.builder import Builder
 from lumicontainer.sandbox.failures.removal import AGAIN, removal
@@ -16,17 +16,21 @@ def naming_causes(builder: Builder) -> Iterator[None]:
     try:
         yield
     except (OSError, LumicontainerError) as error:
-        if cause := removal(builder.place, builder.cache, builder.proven) or _end_of_the_daemon(
-            builder, error
-        ):
+        if removed := removal(builder.place, builder.cache, builder.proven):
+            raise removed from error
+        if cause := _cause_in_the_daemon(builder, error):
             raise cause from error
         raise
 
 
-def _end_of_the_daemon(builder: Builder, error: Exception) -> HostError | None:
-    """Return the error for a Docker daemon that ended while a step used it, as its log says."""
-    said = f"error: {daemon.SILENT}"
-    if builder.runtime.name != DOCKER or said not in str(error) or isinstance(error, HostError):
+def _cause_in_the_daemon(builder: Builder, error: Exception) -> HostError | SpaceError | None:
+    """Return the error for a Docker daemon that ended in a step, or is full, as its log says."""
+    text = str(error)
+    if builder.runtime.name != DOCKER or isinstance(error, HostError):
         return None
-    what, hint = "the Docker daemon ended while the build used it", f"start it, and {AGAIN}"
-    return HostError(Problem(what, daemon.address(), hint=hint))
+    if f"error: {daemon.SILENT}" in text:
+        what, hint = "the Docker daemon ended while the build used it", f"start it, and {AGAIN}"
+        return HostError(Problem(what, daemon.address(), hint=hint))
+    if f"error: {daemon.IS_FULL}" in text:
+        return SpaceError(Problem(daemon.IS_FULL, daemon.address(), hint=daemon.FREE_SPACE))
+    return None
