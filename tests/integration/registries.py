@@ -1,10 +1,14 @@
 """A real registry of images on this machine's loopback, for the time of a test."""
 
+import hashlib
+import json
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
 
 from .processes import until
 
@@ -33,3 +37,27 @@ def registry(folder: Path) -> Iterator[str]:
     finally:
         server.terminate()
         server.wait()
+
+
+def put_image(here: str, name: str, layers: Sequence[bytes], config: dict[str, Any]) -> None:
+    """Give a registry an image of these archives, whatever its configuration says about them."""
+    *blobs, about = (_put_blob(here, name, each) for each in (*layers, json.dumps(config).encode()))
+    kind = "application/vnd.oci.image.manifest.v1+json"
+    manifest = {"schemaVersion": 2, "mediaType": kind, "config": about, "layers": blobs}
+    url = f"http://{here}/v2/{name}/manifests/1"
+    _send("PUT", url, json.dumps(manifest).encode(), {"Content-Type": kind})
+
+
+def _put_blob(here: str, name: str, content: bytes) -> dict[str, Any]:
+    digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+    place = _send("POST", f"http://{here}/v2/{name}/blobs/uploads/", b"", {})
+    kind = {"Content-Type": "application/octet-stream"}
+    _send("PUT", f"{place}&digest={digest}", content, kind)
+    return {"mediaType": "application/octet-stream", "digest": digest, "size": len(content)}
+
+
+def _send(method: str, url: str, body: bytes, headers: dict[str, str]) -> str:
+    """Return where the answer leads."""
+    asked = Request(url, data=body, method=method, headers=headers)
+    with urlopen(asked, timeout=120) as answer:
+        return str(answer.headers.get("Location", ""))
