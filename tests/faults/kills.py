@@ -1,7 +1,8 @@
 """Kill or interrupt commands at random instants, and see what they leave.
 
 ``python -m tests.faults.kills FOLDER COUNT [VERB]...`` is no test: pytest has the cases that are
-worth their time. It prints one line for each verb. The verb ``docker`` needs DOCKER_HOST.
+worth their time. It prints one line for each verb. The verb ``docker`` needs DOCKER_HOST, those of
+jobs need SLURM_CONF.
 """
 
 import os
@@ -12,20 +13,22 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from lumicontainer.host.docker.daemon import LABEL
+from lumicontainer.image.digests import WHOLE
 from lumicontainer.image.inspect import KEY_LABEL
+from lumicontainer.image.integrity import checked_image
 
 from ..integration.conftest import check_output, run, write_small
 from ..integration.processes import left_in_engine
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 BARE = {"bare.yaml": "summary: a base alone\nbase: tiny\nlayers: []\n"}
-PATIENCE = 180
+PATIENCE = 300
 """Seconds that what a killed command started has to end, on a busy host."""
 INTERRUPTED = {0, 130, *(-number for number in SIGNALS)}
 """Exit codes after a signal; 0 if it came too late, and by the signal itself if too early."""
@@ -100,6 +103,17 @@ class Place:
         _remove(self.root / "cache")
         subprocess.run(["cp", "-a", self.root / name, self.root / "cache"], check=True)
 
+    def replace(self, image: Path) -> None:
+        """Put another whole image in the place of one."""
+        shutil.copyfile(self.root / "bare.sif", image)
+
+    def left(self, folders: Iterable[Path]) -> list[str]:
+        """Return partial files, working folders of extensions, and folders of jobs."""
+        partial = (path for folder in folders for path in folder.glob(".*"))
+        forms = ("cache/jobs/*", "**/extension+*")
+        others = (path for form in forms for path in self.root.glob(form))
+        return [str(path) for path in (*partial, *others)]
+
     def attacks(self) -> Iterator[tuple[str, Attack]]:
         recipe = ("small", "--recipes", self.recipes)
         lock, out = self.root / "small.lock.yaml", self.root / "out.sif"
@@ -109,7 +123,19 @@ class Place:
         yield "verify", verify
         yield "run", Attack(["run", self.image, "--", "sh", "-c", "sleep 1; true"], clean=kept)
         build = ["build", *recipe, "--output", out]
-        yield "build", Attack(build, lambda: (_remove(out), self.refill("base")), kept)
+
+        def prepare() -> None:
+            self.replace(out)
+            self.refill("base")
+
+        yield "build", Attack(build, prepare, kept, lambda: require_whole(out))
+        extend = ["extend", self.image, "tabulate==0.9.0", "--into", out]
+        yield "extend", Attack(extend, lambda: self.replace(out), kept, lambda: require_whole(out))
+        if "SLURM_CONF" in os.environ:
+            job = [*build, "--on", "standard-g", "--time", "20m", "--jobs", 2]
+            yield "build-job", Attack(job, prepare, kept, lambda: require_whole(out))
+            words = [*verify.words, "--partition", "standard-g"]
+            yield "verify-job", Attack(words, clean=kept)
         publish = ["cache", "publish", *recipe]
         yield "publish", Attack(publish, lambda: _empty(self.team), kept)
         prune = ["cache", "prune", "--max-size", "1M"]
@@ -124,6 +150,11 @@ class Place:
                 "docker",
                 Attack(words, lambda: tag_old(name), kept, lambda: require_tag(name), list_left),
             )
+
+
+def require_whole(image: Path) -> None:
+    """Require that every byte of an image is as it was written."""
+    assert checked_image(image).state == WHOLE, image
 
 
 def _remove(path: Path) -> None:
@@ -189,7 +220,7 @@ def attack(place: Place, one: Attack, count: int) -> Counter[str]:
         one.whole()
         ends[f"left by {which.name} until the next"] += bool(one.list_left())
         place.run(one.words)
-        partial = [*one.list_left(), *(str(p) for f in one.clean for p in f.glob(".*"))]
+        partial = [*one.list_left(), *place.left(one.clean)]
         ends["left"] += bool(partial)
         if partial:
             print(partial[:3], file=sys.stderr)
@@ -199,7 +230,8 @@ def attack(place: Place, one: Attack, count: int) -> Counter[str]:
 def main(root: str, count: str, *verbs: str) -> None:
     """Attack the verbs, or all."""
     place = Place(Path(root))
-    place.run(["build", "bare", "--recipes", place.recipes, "--no-verify"])
+    bare = place.root / "bare.sif"
+    place.run(["build", "bare", "--recipes", place.recipes, "--no-verify", "--output", bare])
     place.keep("base")
     place.run(["build", "small", "--recipes", place.recipes, "--output", place.image])
     place.keep("full")

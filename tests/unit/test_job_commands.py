@@ -51,22 +51,39 @@ def test_variables_and_folders_that_are_not_utf_8_reach_a_job(
     assert (folder / command.RESULT).read_bytes() == b"J\xf6rg\n"
 
 
-@pytest.mark.usefixtures("one_node")
-def test_a_node_that_does_not_answer_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(slurm, "silent_nodes", lambda _: ["nid005001"])
-    said, go = list[str](), tmp_path / "go"
+def reason_of_waiting(folder: Path) -> str:
+    """Run a job that ends when the first reason is given why it waits; return that."""
+    said, go = list[str](), folder / "go"
 
     def say(text: str) -> None:
         said.append(text)
         go.touch()
 
     words = ["sh", "-c", 'until [ -e "$0" ]; do sleep 0.1; done', str(go)]
-    job = CommandJob(words, tmp_path / "job", Asked(), Resources(1, 1 << 30))
+    job = CommandJob(words, folder / "job", Asked(), Resources(1, 1 << 30))
     job.folder.mkdir()
     assert command.run(job, Listener(lambda _: None, say)) == 0
-    assert said[0].endswith("no answer of nid005001; Slurm ends the job if this lasts")
+    return said[0]
+
+
+@pytest.mark.usefixtures("one_node")
+def test_a_node_that_does_not_answer_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm, "silent_nodes", lambda _: ["nid005001"])
+    reason = reason_of_waiting(tmp_path)
+    assert reason.endswith("no answer of nid005001; Slurm ends the job if this lasts")
+
+
+@pytest.mark.parametrize("answer", ["echo '<html>503'", "echo timed out >&2; exit 1", "exit 0"])
+def test_a_job_goes_on_while_slurm_does_not_tell_its_state(
+    one_node: Path, tmp_path: Path, answer: str
+) -> None:
+    for name in ("squeue", "scontrol"):
+        (one_node / name).write_text(f"#!/bin/sh\n{answer}\n")
+        (one_node / name).chmod(0o755)
+    reason = reason_of_waiting(tmp_path)
+    assert reason == "job 7: Slurm does not tell its state; asking again"
 
 
 def test_a_job_that_verifies_gets_the_variables_and_leaves_them_nowhere(

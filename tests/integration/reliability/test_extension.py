@@ -1,6 +1,8 @@
 """An extension is killed at random instants: no image is lost, and nothing of it stays."""
 
+import itertools
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +16,7 @@ from lumicontainer.image.integrity import checked_image
 
 from .chain import KILLS, Build, Place
 
+SIGNALS = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 VERSIONS = ("0.9.0", "0.8.10")
 """Versions of a small package."""
 
@@ -49,17 +52,17 @@ def left(place: Place) -> list[Path]:
 def test_a_killed_extend_leaves_the_old_or_the_new_image_and_the_next_goes_on(
     place: Place, image: Path
 ) -> None:
-    """Kill at random instants of the whole call (the property was shown with 50)."""
+    """Kill or interrupt at random instants of the whole call (shown with 50)."""
     extend(place, image, VERSIONS[1])
     began = time.monotonic()
     extend(place, image, VERSIONS[0])
     lasts = time.monotonic() - began
-    for _ in range(KILLS):
+    for number in itertools.islice(itertools.cycle(SIGNALS), KILLS):
         (new,) = {*VERSIONS} - {version_of(place.image)}
         child = start(place, image, new)
         time.sleep(random.uniform(0, lasts))
-        child.kill()
-        child.wait()
+        child.send_signal(number)
+        assert child.wait() in (0, 130, -number)
         assert place.ends(), place.living()
         (other,) = {*VERSIONS} - {version_of(place.image)}
         extend(place, image, other)
