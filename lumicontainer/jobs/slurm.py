@@ -118,7 +118,10 @@ def check(options: Sequence[str], partition: str) -> None:
 
 def _out_of_service(partition: str) -> bool:
     of = [f"--partition={partition}"] if partition else []
-    listed = _finished("sinfo", "--noheader", "--format=%a %T", *of)
+    try:
+        listed = _finished("sinfo", "--noheader", "--format=%a %T", *of)
+    except HostError:
+        return True  # Nobody knows; the queue will say it.
     lines = listed.stdout.splitlines()
     return any(not _IN_SERVICE.fullmatch(line.strip()) for line in lines)
 

@@ -156,6 +156,14 @@ def test_a_queue_that_does_not_answer_proves_nothing(program: Program, squeue: s
     assert not slurm.is_queued("x") or squeue == GARBAGE
 
 
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("sinfo", [HANGS, NEVER_ENDS, GARBAGE])
+def test_a_job_is_not_refused_because_sinfo_does_not_answer(program: Program, sinfo: str) -> None:
+    program("sbatch", "echo 'Requested nodes are busy' >&2; exit 1")
+    program("sinfo", sinfo)
+    slurm.check(["job.sh"], "standard-g")
+
+
 @pytest.mark.parametrize("printed", ["7", "7;lumi", "You have 12 hours left.\n7", "7\nwelcome 8"])
 def test_the_number_of_a_job_is_found_in_what_a_site_prints(program: Program, printed: str) -> None:
     program("sbatch", f"echo '{printed}'")
