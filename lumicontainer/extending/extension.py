@@ -51,15 +51,20 @@ class Order(NamedTuple):
     """The packages of the image that may be replaced."""
     command: str
 
-    def key(self) -> str:
-        """Return the key of the extension."""
+    def key(self, digests: Sequence[str] | None = None) -> str:
+        """Return the key of the extension.
+
+        ``digests`` are those of its sources if they were copied; else they are read here.
+        """
         added = self.additions
+        if digests is None:
+            digests = [digest_of(each) for each in added.references]
         files = {str(each): _setup(each) for each in added.code}
         inputs = {"lines": added.lines, "changeable": sorted(self.changeable), "code": files}
         hashes = {name: sorted(each) for name, each in added.hashes.items()}
         facts = read_facts(self.image)
         of_image = {"image": image_id(self.image), "protected": facts.protected()}
-        places = [[*each, digest_of(each)] for each in added.references]
+        places = [[*each, of] for each, of in zip(added.references, digests, strict=True)]
         origins = {"places": places, "indexes": added.indexes}
         return extension_key({**inputs, **origins, "hashes": hashes, **of_image})
 
@@ -221,9 +226,10 @@ def build_extension(
     """
     with working_folder() as folder:
         site = _site_of(order, progress)
-        # Later files may change: the user's, or those of code whose backend runs.
-        seen, key = look_at_image(order.image), order.key()
+        seen = look_at_image(order.image)
         prepared = _prepared(order, folder, site, progress)
+        # Later files may change: the user's, or those of code whose backend runs.
+        key = order.key([each.digest for each in prepared.found])
         container = open_container(order.image, folder, site, order.additions.code)
         with progress.step("resolve") as task:
             before = read_image_state(order.image, seen)

@@ -108,6 +108,19 @@ def test_the_core_touches_no_file_process_clock_or_network() -> None:
                 assert called != "open", name
 
 
+def test_the_readers_of_packages_touch_no_file_process_clock_or_network() -> None:
+    """One has a table of names in a file of its own."""
+    readers = {name for name in checked() if name.startswith("packages.")}
+    for name, node in nodes(readers - {"packages.conda"}):
+        if isinstance(node, ast.Import):
+            assert not {each.name for each in node.names} & IMPURE, name
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.module not in IMPURE | {"urllib.request"}, name
+            assert not node.module.startswith(("lumicontainer.system", "lumicontainer.host")), name
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            assert node.func.attr not in OPENING, name
+
+
 def test_what_is_baked_into_images_imports_nothing_of_the_host() -> None:
     for name, node in nodes(name for name in checked() if name.startswith("inside.")):
         if isinstance(node, ast.ImportFrom) and not node.level:

@@ -389,6 +389,7 @@ def test_a_wheel_is_copied_and_locked_by_its_hash(folder: Path) -> None:
 def test_a_folder_is_copied_without_what_tools_leave_there(folder: Path) -> None:
     code = folder / "code"
     before = digest_of(reference("./code"))
+    assert [each.digest for each in prepare("./code", folder)[0].found] == [before]
     for name in (".git/config", ".venv/x", "__pycache__/x.pyc"):
         (code / name).parent.mkdir()
         (code / name).touch()

@@ -51,6 +51,8 @@ class PreparedSource(NamedTuple):
     """Where it is from, in a lock."""
     line: str
     """The requirement by which uv finds it."""
+    digest: str = ""
+    """The sha256 of a file or a folder of this host; a repository has its commit."""
 
 
 class Prepared(NamedTuple):
@@ -101,9 +103,9 @@ def _prepare(reference: Reference, folder: Path, site: Site, say: Say) -> Prepar
         raise _refuse_unnamed(f"file://{reference.path}", reference.path)
     line = reference.line(name, file)
     if Path(reference.path).is_dir():
-        return PreparedSource(name, file, PackageDirectory(path=path), line)
+        return PreparedSource(name, file, PackageDirectory(path=path), line, digest)
     archive = PackageArchive(path=path, hashes={"sha256": digest})
-    return PreparedSource(name, file, archive, line)
+    return PreparedSource(name, file, archive, line, digest)
 
 
 def _take_local(reference: Reference, place: Path) -> tuple[Path, str]:
