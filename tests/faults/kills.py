@@ -18,15 +18,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from lumicontainer.constants import HOME, PROGRAMS
 from lumicontainer.host.docker.daemon import LABEL
+from lumicontainer.image import sif
 from lumicontainer.image.digests import WHOLE
 from lumicontainer.image.inspect import KEY_LABEL
 from lumicontainer.image.integrity import checked_image
 
-from ..integration.conftest import check_output, run, write_small
+from ..integration.conftest import ENGINE, check_output, digest, run, write_files, write_small
 from ..integration.processes import left_in_engine
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+ON_A_FILE = {
+    "only.yaml": "summary: nothing more than another image\nbase: file\nlayers: []\n",
+    "layers/file/layer.yaml": "summary: an image that was built elsewhere\nbootstrap: {{cpu: "
+    '{{agent: localimage, file: {file}, sha256: {sha256}}}}}\nprovides: {{python: "3.11"}}\n',
+}
 BARE = {"bare.yaml": "summary: a base alone\nbase: tiny\nlayers: []\n"}
 PATIENCE = 300
 """Seconds that what a killed command started has to end, on a busy host."""
@@ -114,6 +121,18 @@ class Place:
         others = (path for form in forms for path in self.root.glob(form))
         return [str(path) for path in (*partial, *others)]
 
+    def write_base(self) -> None:
+        """Build an image of the same tree by the engine alone, and a recipe that stands on it."""
+        tree, file = self.root / "tree", self.root / "theirs.sif"
+        offset = sif.root(self.image).offset
+        check_output("unsquashfs", "-q", "-n", "-o", offset, "-d", tree, self.image)
+        for path in (HOME, *(f"/usr/local/bin/{name}" for name in PROGRAMS)):
+            _remove(tree / path[1:])
+        check_output(ENGINE, "build", "--force", file, tree)
+        _remove(tree)
+        values = {"file": file, "sha256": digest(file)}
+        write_files(self.recipes, {n: text.format(**values) for n, text in ON_A_FILE.items()})
+
     def attacks(self) -> Iterator[tuple[str, Attack]]:
         recipe = ("small", "--recipes", self.recipes)
         lock, out = self.root / "small.lock.yaml", self.root / "out.sif"
@@ -131,6 +150,9 @@ class Place:
         yield "build", Attack(build, prepare, kept, lambda: require_whole(out))
         extend = ["extend", self.image, "tabulate==0.9.0", "--into", out]
         yield "extend", Attack(extend, lambda: self.replace(out), kept, lambda: require_whole(out))
+        only = ["build", "only", "--recipes", self.recipes, "--output", out, "--no-verify"]
+        only += ["--rebuild"]
+        yield "only", Attack(only, lambda: self.replace(out), kept, lambda: require_whole(out))
         if "SLURM_CONF" in os.environ:
             job = [*build, "--on", "standard-g", "--time", "20m", "--jobs", 2]
             yield "build-job", Attack(job, prepare, kept, lambda: require_whole(out))
@@ -235,6 +257,7 @@ def main(root: str, count: str, *verbs: str) -> None:
     place.keep("base")
     place.run(["build", "small", "--recipes", place.recipes, "--output", place.image])
     place.keep("full")
+    place.write_base()
     for name, one in place.attacks():
         if not verbs or name in verbs:
             print(name, dict(+attack(place, one, int(count))), flush=True)
