@@ -36,6 +36,7 @@ from tests.lumi_container import EVERY_FEATURE, binds, task  # noqa: E402
 
 RUNS = 15
 RANKS = 64
+GZIP = "summary: an engine that reads gzip alone\naccelerator: cpu\ncompression: gzip\n"
 FORMS = ("nid[005001-008000]", "r[1-50]n[1-60]", f"nid[{','.join(map(str, range(1, 6000, 2)))}]")
 """Three lists of 3,000 hosts as Slurm writes them."""
 
@@ -148,8 +149,14 @@ def beside_others(image: Path, folder: Path) -> None:
         row("  plain Apptainer: import torch", times(theirs, ours))
         row("  Docker: import torch", times(docker.run(imports), ours))
         script = f"mkdir -p /opt/bench && echo {time.time_ns()} >/opt/bench/data"
+        platform = bench.rendered.recipes / "envs/gzip.yaml"
+        platform.parent.mkdir(exist_ok=True)
+        platform.write_text(GZIP)
+        gzip = last_layer(bench, "--platform", "gzip")
         ours = last_layer(bench)
-        row("build, a trivial last layer changed", f"{ours:.1f} s", "<= 6 s", holds=ours <= 6)
+        what = "build, a trivial last layer changed"
+        row(what, f"{ours:.1f} s", "<= 4.5 s", holds=ours <= 4.5)
+        row("  with gzip, for SingularityCE", f"{gzip:.1f} s", "<= 6 s", holds=gzip <= 6)
         theirs = change_plain(bench.image, folder, script)
         row("  plain Apptainer, from the image", times(theirs, ours))
         theirs = docker.change("trivial", script) + docker.convert("trivial")
@@ -158,14 +165,14 @@ def beside_others(image: Path, folder: Path) -> None:
         docker.remove()
 
 
-def last_layer(bench: builds.Bench) -> float:
+def last_layer(bench: builds.Bench, *options: str) -> float:
     """Return the seconds of a build after a change of the last layer's trivial script."""
     taken = []
-    # The first build unpacks the tree, which stays for the next.
+    # The first build unpacks the tree, and packs layers in another compression, for the next.
     for _ in range(builds.CHANGES + 1):
         text = f"mkdir -p /opt/bench\necho {time.time_ns()} >/opt/bench/data\n"
         bench.rendered.top.write_text(text)
-        taken.append(bench.build(bench.image, cache=cache_root())["whole"])
+        taken.append(bench.build(bench.image, *options, cache=cache_root())["whole"])
     return statistics.median(taken[1:])
 
 
