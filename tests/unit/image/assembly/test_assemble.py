@@ -1,5 +1,6 @@
 """An assembled squashfs has the tree that its layers make, and no byte of anything else."""
 
+import os
 import random
 import subprocess
 from pathlib import Path
@@ -50,6 +51,8 @@ LAYERS = st.builds(Tree, st.dictionaries(NAMES, ENTRIES, max_size=5)).map(
     lambda layer: renew(layer, {})
 )
 STACKS = st.lists(LAYERS, min_size=1, max_size=5)
+STACKS_TRIED = int(os.environ.get("LUMICONTAINER_TEST_STACKS", "300"))
+"""More of them prove more, where there is time."""
 
 
 def renew(tree: Tree, files: dict[int, File]) -> Tree:
@@ -96,7 +99,7 @@ def assemble_layers(folder: Path, stack: list[Tree], *, tails: bool = True) -> P
     return target
 
 
-@settings(max_examples=300)
+@settings(max_examples=STACKS_TRIED)
 @given(stack=STACKS, tails=st.booleans())
 def test_layers_make_the_tree_that_overlays_make(
     tmp_path_factory: pytest.TempPathFactory, stack: list[Tree], tails: bool
