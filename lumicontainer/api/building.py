@@ -40,7 +40,7 @@ from lumicontainer.sandbox.failures.causes import naming_causes
 from lumicontainer.sandbox.workspace import workspace
 from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.terminal.progress import Progress
-from lumicontainer.system.waiting import completed
+from lumicontainer.system.waiting import complete
 
 
 @dataclass(frozen=True)
@@ -290,14 +290,14 @@ def _taken(order: BuildOrder) -> dict[str, str]:
 
 def _compile_layer(order: BuildOrder, layer: str, on_progress: OnProgress | None) -> CompiledLayer:
     with _open_builder(order, on_progress) as builder:
-        completed(pipeline.compile_layer(builder, layer), builder.progress)
+        complete(pipeline.compile_layer(builder, layer), builder.progress)
     return CompiledLayer(layer)
 
 
 def _build_twice(order: BuildOrder, on_progress: OnProgress | None) -> Comparison:
     with _open_builder(order, on_progress) as builder:
         pipeline.require_space(builder, order.output.path)
-        files = completed(reproducibility.check(builder), builder.progress)
+        files = complete(reproducibility.check(builder), builder.progress)
     return Comparison(len(order.plan.steps) + 1, files)
 
 

@@ -67,7 +67,7 @@ class Image(Executes):
 
     def integrity(self) -> IntegrityResult:
         """Read every byte; return whether all are as the build wrote them."""
-        return integrity.checked_image(self.path)
+        return integrity.check_image(self.path)
 
     def command(self, words: Sequence[str], way: str = "exec") -> list[str]:
         """Return the engine's command that runs ``words``; ``way`` is that of ``Engine``.

@@ -45,7 +45,9 @@ class Instance(Executes, Client.instance):  # type: ignore[misc]
     def end(self) -> None:
         """End the instance, if it still runs, and the programs in it."""
         with contextlib.suppress(HostError):
-            process.finished([str(_program()), "instance", "stop", self.name], limits=budget.ENGINE)
+            process.run_to_end(
+                [str(_program()), "instance", "stop", self.name], limits=budget.ENGINE
+            )
 
     def __enter__(self) -> Self:
         return self

@@ -51,7 +51,7 @@ class VerifyRequest:
     def require_valid(self) -> None:
         """Raise ``InputError`` for invalid arguments."""
         with input_errors():
-            options.required_kinds(self.required)
+            options.read_required_kinds(self.required)
         sif.read_objects(self.image)
         if self.recipe:
             self.catalog.recipe(self.recipe)

@@ -17,7 +17,7 @@ from lumicontainer.image.inspect import CHECKED_LABEL, KEY_LABEL
 from lumicontainer.sandbox.builder import Builder, Stack
 from lumicontainer.sandbox.run import run_command
 from lumicontainer.sandbox.step_run import StepRun
-from lumicontainer.system.waiting import completed
+from lumicontainer.system.waiting import complete
 
 PREFIX = "docker:"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._/-]*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?")
@@ -62,7 +62,7 @@ class DockerOutput:
     def build(self, builder: Builder, *, verify: bool) -> None:
         """Build the image file, check it, leave its content in the daemon, and prune the cache."""
         usage.wanted_limit()  # An invalid size ends the command before it builds.
-        stack = completed(_build(builder, self.name, verify=verify), builder.progress)
+        stack = complete(_build(builder, self.name, verify=verify), builder.progress)
         usage.settle(builder.cache, stack, builder.progress.say)
 
 

@@ -14,7 +14,7 @@ from lumicontainer.sandbox.builder import Builder
 from lumicontainer.system import units
 from lumicontainer.system.files import trust
 from lumicontainer.system.files.partial import require_folder_of
-from lumicontainer.system.waiting import completed
+from lumicontainer.system.waiting import complete
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class FileOutput:
         """Build the file; then note which layers it has, and prune the cache."""
         begun, path = time.monotonic(), self.path
         usage.wanted_limit()  # An invalid size ends the command before it builds.
-        stack = completed(pipeline.build(builder, path, verify=verify), builder.progress)
+        stack = complete(pipeline.build(builder, path, verify=verify), builder.progress)
         usage.settle(builder.cache, stack, builder.progress.say, path)
         size = f"{path.stat().st_size / 1e6:.0f} MB"
         builder.progress.say(f"{path.name}: {size} in {time.monotonic() - begun:.0f} s")

@@ -133,7 +133,7 @@ async def compile_layer(builder: Builder, name: str) -> store.Entry:
         what, hint = f"the layer '{name}' compiles nothing", did_you_mean(name, compiles)
         raise InputError(Problem(what, "--only-compile", hint=hint))
     await bases.require_cached_data(builder)
-    below = await layers.cached_below(builder, compiles[name])
+    below = await layers.take_cached_below(builder, compiles[name])
     return await layers.wheels(builder, compiles[name], below)
 
 

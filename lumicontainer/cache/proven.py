@@ -8,7 +8,7 @@ from lumicontainer.cache.store import Cache
 from lumicontainer.errors import HostError
 from lumicontainer.image import digests
 from lumicontainer.image.digests import WHOLE, IntegrityResult
-from lumicontainer.image.integrity import checked_image
+from lumicontainer.image.integrity import check_image
 from lumicontainer.system.files.regular import file_state
 from lumicontainer.system.files.user_cache import cache_root
 
@@ -23,7 +23,7 @@ def is_whole(image: Path) -> IntegrityResult:
         store = Cache(cache_root()).open()
     if store and store.has_passed(name):
         return IntegrityResult(WHOLE)
-    found = checked_image(image)
+    found = check_image(image)
     # The name differs if the file changed while it was read.
     if store and found.state == WHOLE and _name(image) == name:
         with contextlib.suppress(OSError):

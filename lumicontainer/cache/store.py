@@ -251,7 +251,7 @@ class Cache:
         name = drafts.name_of(draft)
         for path in (*draft.iterdir(), draft):
             sync(path)
-        while not (self._stored_elsewhere(draft) or self._renamed(draft)):
+        while not (self._stored_elsewhere(draft) or self._rename(draft)):
             pass
         sync(self.root / "objects")
         entry = self.entry(name)
@@ -267,7 +267,7 @@ class Cache:
                 return True
         return False
 
-    def _renamed(self, draft: Path) -> bool:
+    def _rename(self, draft: Path) -> bool:
         """Give a draft its name; return False if another node was faster."""
         folder = self.folder(drafts.name_of(draft))
         self._delete(folder)

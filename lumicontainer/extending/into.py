@@ -105,7 +105,7 @@ def _records(image: Path, record: Record) -> Iterator[tuple[str, int, bytes]]:
     listed = {kind: dict(rows) for kind, rows in records.packages(image).items()}
     listed["python"] = {**listed.get("python", {}), **record.packages}
     content = f"{json.dumps(listed, indent=1)}\n".encode()
-    sums = _sums(inspect.recorded(image, MANIFEST), {_PACKAGES: content})
+    sums = _sums(inspect.read_recorded(image, MANIFEST), {_PACKAGES: content})
     for path, text in zip(_RECORDS, (content, sums), strict=True):
         yield path, 0o644, text
 

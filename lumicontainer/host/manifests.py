@@ -59,7 +59,7 @@ def parse_manifest(body: bytes, image: str) -> Manifest | Blob:
 
     Raises ``DownloadError`` if it is neither.
     """
-    found = _object(_parsed(body, image), image, "it")
+    found = _object(_parse(body, image), image, "it")
     if "manifests" in found:
         return _for_this_machine(_objects(found["manifests"], image, "'manifests'"), image)
     layers = list(_objects(found.get("layers"), image, "'layers'"))
@@ -71,7 +71,7 @@ def parse_manifest(body: bytes, image: str) -> Manifest | Blob:
 
 def parse_variables(body: bytes, image: str) -> list[str]:
     """Return the variables in the configuration of an image, as NAME=VALUE."""
-    about = _object(_parsed(body, image), image, "its configuration")
+    about = _object(_parse(body, image), image, "its configuration")
     config = about.get("config")
     found = _object({} if config is None else config, image, "its configuration").get("Env")
     rows = [] if found is None else found
@@ -111,7 +111,7 @@ def _blob(row: Mapping[str, Any], image: str) -> Blob:
     return Blob(digest, size)
 
 
-def _parsed(body: bytes, image: str) -> object:
+def _parse(body: bytes, image: str) -> object:
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:

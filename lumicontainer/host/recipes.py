@@ -41,7 +41,7 @@ def resolve_recipe(
         raise InputError(Problem(f"recipe '{name}' not found", hint=f"name its file: {near}"))
     where = platform or detect_platform(catalog)
     found = decide(catalog.materials(name, where, profile), values)
-    return _locked(found, catalog, word_of(name, folder)) if locked else found
+    return _take_pins(found, catalog, word_of(name, folder)) if locked else found
 
 
 def nearby(recipe: str) -> str:
@@ -110,7 +110,7 @@ def find_lock(resolved: Resolved, catalog: Catalog) -> tuple[str, Lock] | None:
     return (display(file.path()), open_lock(*file)) if file else None
 
 
-def _locked(resolved: Resolved, catalog: Catalog, word: str) -> Resolved:
+def _take_pins(resolved: Resolved, catalog: Catalog, word: str) -> Resolved:
     """Return an image with the pins of its lock; raise ``LockError`` if one is missing."""
     profile = f" --profile {resolved.profile.name}" if resolved.profile else ""
     hint = f"lumicontainer lock {word} --platform {resolved.platform.name}{profile}"

@@ -22,7 +22,7 @@ from lumicontainer.host.manifests import (
 from lumicontainer.host.mirrors import mirrored_image, plain_registry, whole_image
 from lumicontainer.host.transfers import Client, json_object
 from lumicontainer.system import budget
-from lumicontainer.system.os_errors import guarded, refused
+from lumicontainer.system.os_errors import refused, run_guarded
 
 _HUB, _HUB_SERVER = "docker.io", "registry-1.docker.io"
 _TYPES = (
@@ -155,4 +155,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main))
+    sys.exit(run_guarded(main))

@@ -31,7 +31,7 @@ def metadata_bytes(image: Path) -> bytes | None:
     return None
 
 
-def recorded(image: Path, name: str) -> bytes:
+def read_recorded(image: Path, name: str) -> bytes:
     """Return a record of lumicontainer in an image; raise ``InputError`` if it has none."""
     found = read_file(image, f"{HOME[1:]}/{name}")
     if found is not None:
@@ -64,6 +64,6 @@ def read_file(image: Path, name: str) -> bytes | None:
 
 def _refuse_changed(image: Path) -> None:
     """Raise ``InputError`` if a byte of an image has changed since it was written."""
-    found = integrity.checked_image(image)
+    found = integrity.check_image(image)
     if found.state == digests.CHANGED:
         raise InputError(integrity.problem(image, found))

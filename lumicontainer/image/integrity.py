@@ -9,7 +9,7 @@ from lumicontainer.image.sif import no_image
 from lumicontainer.system import units
 
 
-def checked_image(image: Path) -> IntegrityResult:
+def check_image(image: Path) -> IntegrityResult:
     """Check every byte of an image; raise ``InputError`` if it cannot be read."""
     try:
         return digests.check(image)

@@ -286,7 +286,7 @@ def packages(image: Path) -> Mapping[str, Mapping[str, str]]:
 def recipe(image: Path) -> str:
     """Return the recipe that an image was built from; raise ``InputError`` if it has none."""
     try:
-        return images.recorded(image, "recipe.yaml").decode()
+        return images.read_recorded(image, "recipe.yaml").decode()
     except UnicodeDecodeError as error:
         raise _damaged(image, f"{HOME}/recipe.yaml", "it has text that is not UTF-8") from error
 
@@ -298,7 +298,7 @@ def answer(image: Path, content: bytes) -> Mapping[str, Any]:
 
 
 def _of(image: Path, name: str, schema: Schema) -> Any:
-    return _read(image, images.recorded(image, name), schema, f"{HOME}/{name}")
+    return _read(image, images.read_recorded(image, name), schema, f"{HOME}/{name}")
 
 
 def _read(image: Path, content: bytes, schema: Schema, name: str) -> Any:

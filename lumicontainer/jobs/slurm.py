@@ -110,7 +110,7 @@ def check(options: Sequence[str], partition: str) -> None:
     If nodes are out of service, Slurm cannot distinguish a job that waits from one that is too
     large. The reason in the queue then decides.
     """
-    done = _finished("sbatch", "--test-only", *options, limits=budget.QUESTION)
+    done = _run("sbatch", "--test-only", *options, limits=budget.QUESTION)
     why = clean(done.stderr).strip()
     if done.returncode and not (_NOT_NOW.search(why) and _out_of_service(partition)):
         raise refused(why)
@@ -119,7 +119,7 @@ def check(options: Sequence[str], partition: str) -> None:
 def _out_of_service(partition: str) -> bool:
     of = [f"--partition={partition}"] if partition else []
     try:
-        listed = _finished("sinfo", "--noheader", "--format=%a %T", *of)
+        listed = _run("sinfo", "--noheader", "--format=%a %T", *of)
     except HostError:
         return True  # Nobody knows; the queue will say it.
     lines = listed.stdout.splitlines()
@@ -149,7 +149,7 @@ def wait_for_end(words: Sequence[str]) -> None:
     end = time.monotonic() + _LONGEST_END
     while time.monotonic() < end:
         with suppress(HostError):
-            if not _finished("squeue", "--noheader", "--format=%i", *words).stdout.strip():
+            if not _run("squeue", "--noheader", "--format=%i", *words).stdout.strip():
                 return
         time.sleep(_TURN)
 
@@ -190,7 +190,7 @@ def look(number: str) -> JobState:
 
 def _look_closely(number: str) -> JobState:
     """Return the state of a job that the queue does not show, which does not prove its end."""
-    fields = _shown(number)
+    fields = _show_job(number)
     if fields is None:
         return UNKNOWN
     state = fields.get("JobState", "")
@@ -235,7 +235,7 @@ def cluster() -> str:
 
 def last_state(number: str) -> str:
     """Return in words how a job ended."""
-    fields = _shown(number)
+    fields = _show_job(number)
     if not fields:
         knows = "does not say how" if fields is None else "no longer knows it"
         return f"it ended, and Slurm {knows}"
@@ -243,7 +243,7 @@ def last_state(number: str) -> str:
     return state if reason == "None" else f"{state}, reason {reason}"
 
 
-def _shown(number: str) -> dict[str, str] | None:
+def _show_job(number: str) -> dict[str, str] | None:
     """Return what Slurm knows of a job, nothing if it no longer knows the job.
 
     None if it does not answer.
@@ -258,8 +258,8 @@ def _shown(number: str) -> dict[str, str] | None:
     return fields if "JobState" in fields else None
 
 
-def _finished(*command: str, limits: Helper | None = None) -> process.Finished:
-    return process.finished(command, env=_environment(), limits=limits or budget.SLURM)
+def _run(*command: str, limits: Helper | None = None) -> process.Finished:
+    return process.run_to_end(command, env=_environment(), limits=limits or budget.SLURM)
 
 
 def _capture(*command: str, limits: Helper | None = None) -> str:

@@ -16,7 +16,7 @@ from lumicontainer.sandbox.workspace import LOCK, remove_tree, workspace
 from lumicontainer.system.files.foreign import read_below
 from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.terminal.progress import Progress
-from lumicontainer.system.waiting import completed
+from lumicontainer.system.waiting import complete
 
 _LARGEST = 64 << 20
 """The largest answer of a program, in bytes."""
@@ -63,7 +63,7 @@ def answers(
             return files
 
         try:
-            return completed(run(), progress)
+            return complete(run(), progress)
         finally:
             # The tree of a failed build is worth more than this one.
             remove_tree(place.sandbox)

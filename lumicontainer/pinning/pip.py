@@ -66,7 +66,7 @@ class Pip:
             words += ["--python-version", self.target.python, "--implementation", "cp"]
             words += [word for tag in self.target.platforms() for word in ("--platform", tag)]
             words += ["--requirement", str(wanted), *(_BRIEF if index else ())]
-            done = self._finished(folder, *words)
+            done = self._run(folder, *words)
             if done.returncode:
                 raise process.ProgramError(["pip"], done.returncode, done.stderr)
             found = read_report(json.loads(report.read_bytes()))
@@ -84,7 +84,7 @@ class Pip:
             wanted.write_text(f"{requirement} --hash=sha256:{'0' * 64}\n")
             words = ["download", "--no-input", "--no-deps", "--no-binary=:all:"]
             words += ["--dest", folder, "--requirement", str(wanted)]
-            done = self._finished(folder, *words)
+            done = self._run(folder, *words)
         found = _GOT.findall(done.stderr)
         if len(found) != 1:
             raise process.ProgramError(["pip"], done.returncode, done.stderr)
@@ -99,10 +99,10 @@ class Pip:
             words = ["download", "--no-input", "--no-deps", "--no-binary=:all:"]
             words += ["--python-version", self.target.python, "--dest", folder]
             words += ["--extra-index-url", index, *_BRIEF] if index else []
-            done = self._finished(folder, *words, requirement)
+            done = self._run(folder, *words, requirement)
         return not done.returncode or _ENDED in done.stderr
 
-    def _finished(self, folder: str, *words: str) -> process.Finished:
+    def _run(self, folder: str, *words: str) -> process.Finished:
         """Run pip in a folder; it runs no code of a package."""
         pause = str(budget.SOURCE.longest_pause)
         command = [self._python, str(_WITHOUT_CODE), folder, pause, *words]

@@ -87,7 +87,7 @@ def source_in_the_way(program: Path, target: Target, query: Query, found: Sequen
     with _asking(program, target, query) as (uv, words):
         sources = Sources(uv.settings, query.index).together()
         lines = [*sources, *query.requirements]
-        log = uv.finished(lines, *_WHEELS, "--verbose", *words).stderr
+        log = uv.run(lines, *_WHEELS, "--verbose", *words).stderr
         chosen = {normal(each.name): each.version for each in found}
         for name, versions in dict(reversed(_TRIED.findall(log))).items():
             if normal(name) not in {*chosen, *query.there, *query.same}:
@@ -135,7 +135,7 @@ class _Uv:
 
     def compile(self, lines: Sequence[str], *words: str) -> list[Wheel]:
         """Return the wheels that lines of requirements resolve to, without stand-ins."""
-        done = self.finished(lines, "--quiet", *_WHEELS, *words)
+        done = self.run(lines, "--quiet", *_WHEELS, *words)
         if done.returncode:
             raise process.ProgramError(["uv"], done.returncode, done.stderr)
         found = read_lock(self._lock.read_text(), self.target)
@@ -153,7 +153,7 @@ class _Uv:
         settings = self.folder / "uv.toml"
         settings.write_text("".join(sorted(names)))
         words = ("--quiet", "--no-deps", "--config-file", str(settings), *words)
-        if self.finished([*sources, *map(str, named)], *words).returncode:
+        if self.run([*sources, *map(str, named)], *words).returncode:
             return {}
         try:
             found = read_pylock(self._lock.read_text()).packages
@@ -161,7 +161,7 @@ class _Uv:
             return {}
         return {each.name: str(each.version) for each in found if each.version}
 
-    def finished(self, lines: Sequence[str], *words: str) -> process.Finished:
+    def run(self, lines: Sequence[str], *words: str) -> process.Finished:
         """Run uv; its answer is in a file of the folder."""
         wanted = self.folder / "wanted.txt"
         wanted.write_text("".join(f"{line}\n" for line in [*lines, f"--find-links {self.folder}"]))

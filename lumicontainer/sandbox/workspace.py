@@ -26,7 +26,7 @@ from lumicontainer.host.docker import container
 from lumicontainer.sandbox.tree.snapshot import STATE
 from lumicontainer.system import flock, process
 from lumicontainer.system.files import temporary
-from lumicontainer.system.interruption import postponed
+from lumicontainer.system.interruption import postpone_signals
 from lumicontainer.system.terminal import output
 from lumicontainer.system.user_namespaces import namespace_command
 
@@ -95,9 +95,9 @@ def workspace(
     root = temporary.temporary_root()
     recipe = recipe if runtime == "namespaces" else f"{recipe}.{runtime}"
     with temporary.creating(root):
-        place, stale = _entered(root, recipe)
+        place, stale = _enter(root, recipe)
     try:
-        with temporary.keep_from_cleaners(place.root), _left(root, place, say):
+        with temporary.keep_from_cleaners(place.root), _leave(root, place, say):
             for folder in stale:
                 _remove_renamed(folder, wait=temporary.recipe_of(folder) in (recipe, recipe + LOCK))
             yield place
@@ -107,7 +107,7 @@ def workspace(
 
 
 @contextmanager
-def _left(root: Path, place: Workspace, say: Callable[[str], object]) -> Iterator[None]:
+def _leave(root: Path, place: Workspace, say: Callable[[str], object]) -> Iterator[None]:
     """Leave of a build's folder what stays when it ends."""
     done = False
     try:
@@ -126,7 +126,7 @@ def _left(root: Path, place: Workspace, say: Callable[[str], object]) -> Iterato
             (place.root / _IDLE).touch()
 
 
-def _entered(root: Path, recipe: str) -> tuple[Workspace, list[Path]]:
+def _enter(root: Path, recipe: str) -> tuple[Workspace, list[Path]]:
     def is_stale(folder: Path) -> bool:
         kept = any((folder / name).exists() for name in (_IDLE, FAILED))
         own = temporary.recipe_of(folder) in (recipe, recipe + LOCK)
@@ -205,7 +205,7 @@ def remove_tree(folder: Path) -> None:
     """
     if not folder.exists():
         return
-    with postponed():
+    with postpone_signals():
         # It may fail while another build removes the folder too.
         why = temporary.remove_own(folder)
         if folder.exists():

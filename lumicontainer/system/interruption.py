@@ -26,7 +26,7 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
 
 
 @contextmanager
-def postponed(first: Callable[[], object] = lambda: None) -> Iterator[None]:
+def postpone_signals(first: Callable[[], object] = lambda: None) -> Iterator[None]:
     """Raise at the end of the block what signal handlers raise meanwhile, as Ctrl-C does.
 
     ``first`` is called at the first one. In other threads than the main one, this changes nothing.

@@ -51,7 +51,7 @@ def file_size_hint() -> str:
     return f"raise the limit of a file's size, which is {limit >> 10} KiB: ulimit -f unlimited"
 
 
-def guarded(work: Callable[[], None]) -> int:
+def run_guarded(work: Callable[[], None]) -> int:
     """Run a helper program; print errors as messages and return the exit code."""
     try:
         work()

@@ -108,7 +108,7 @@ def capture(
     limits: Helper = budget.QUESTION,
 ) -> str:
     """Return the stdout of a program that gets ``given``; raise ``ProgramError`` if it fails."""
-    done = finished(command, env=env, given=given, limits=limits)
+    done = run_to_end(command, env=env, given=given, limits=limits)
     if done.returncode:
         raise ProgramError(command, done.returncode, done.stderr)
     return done.stdout
@@ -122,7 +122,7 @@ def capture_bytes(command: Sequence[str], *, limits: Helper = budget.QUESTION) -
     return printed
 
 
-def finished(
+def run_to_end(
     command: Sequence[str],
     *,
     env: Mapping[str, str] | None = None,

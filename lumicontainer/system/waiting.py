@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from lumicontainer.system import flock
-from lumicontainer.system.interruption import postponed
+from lumicontainer.system.interruption import postpone_signals
 from lumicontainer.system.terminal.progress import Progress, Task
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ POLL = 0.2
 """Seconds between two attempts to take a file lock that another build holds."""
 
 
-def completed(work: Coroutine[Any, Any, T], progress: Progress | None = None) -> T:
+def complete(work: Coroutine[Any, Any, T], progress: Progress | None = None) -> T:
     """Run a coroutine to its end, also in a notebook, whose loop runs in this thread already.
 
     What a signal handler raises cancels it, and is raised at its end: ``KeyboardInterrupt``,
@@ -43,7 +43,7 @@ def _run(work: Coroutine[Any, Any, T], cancelling: Cancelling) -> T:
     def cancel() -> None:
         _cancel(loop, task)
 
-    with postponed(cancel), cancelling(cancel), runner:
+    with postpone_signals(cancel), cancelling(cancel), runner:
         return loop.run_until_complete(task)
 
 
@@ -57,7 +57,7 @@ def _run_in_a_thread(work: Coroutine[Any, Any, T], cancelling: Cancelling) -> T:
     def cancel() -> None:
         begun.add_done_callback(lambda known: _cancel(*known.result()))
 
-    with postponed(cancel), cancelling(cancel), ThreadPoolExecutor(1) as thread:
+    with postpone_signals(cancel), cancelling(cancel), ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, announced()).result()
 
 
@@ -82,7 +82,7 @@ async def to_its_end(work: Awaitable[T]) -> T:
     return result
 
 
-async def uninterrupted(work: Callable[P, T], *values: P.args, **named: P.kwargs) -> T:
+async def run_uninterrupted(work: Callable[P, T], *values: P.args, **named: P.kwargs) -> T:
     """Run a function in a thread; if interrupted, wait for its end, because a lock covers it."""
     return await to_its_end(asyncio.to_thread(work, *values, **named))
 
@@ -99,7 +99,7 @@ async def in_background(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.T
 
 
 @contextlib.asynccontextmanager
-async def locked(path: Path, task: Task) -> AsyncIterator[str]:
+async def wait_for_lock(path: Path, task: Task) -> AsyncIterator[str]:
     """Hold a file lock; show its holder while waiting, and yield the last holder, if any."""
     other = ""
     while (held := flock.exclusive(path)) is None:

@@ -55,7 +55,7 @@ class Request:
     @cached_property
     def digests(self) -> IntegrityResult:
         """Return the result of the check of every byte of the image."""
-        return integrity.checked_image(self.image)
+        return integrity.check_image(self.image)
 
 
 class HostCheck(NamedTuple):

@@ -18,7 +18,7 @@ from lumicontainer.inside.verify.local import BESIDE, runs_beside_others
 from lumicontainer.inside.verify.outcome import FAILED, Outcome
 from lumicontainer.system import budget, process
 from lumicontainer.system.terminal.progress import Progress
-from lumicontainer.system.waiting import completed, task_group
+from lumicontainer.system.waiting import complete, task_group
 from lumicontainer.verify.results import PartialResult, row
 from lumicontainer.verify.subject import Row
 
@@ -107,7 +107,7 @@ def run(
             running = [group.create_task(one(check)) for check in ways]
         return part.result(), [each.result() for each in running]
 
-    return completed(run_all(), progress)
+    return complete(run_all(), progress)
 
 
 async def _run_way(host: Host, check: Row, required: str) -> Row:

@@ -63,4 +63,4 @@ def chosen(checks: Sequence[Row], level: str, names: Sequence[str]) -> list[Row]
     """
     names = [*names, *(each["name"] for each in checks if each.get("of") in names)]
     with input_errors():
-        return options.chosen(checks, level, names)
+        return options.choose_checks(checks, level, names)

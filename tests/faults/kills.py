@@ -23,7 +23,7 @@ from lumicontainer.host.docker.daemon import LABEL
 from lumicontainer.image import sif
 from lumicontainer.image.digests import WHOLE
 from lumicontainer.image.inspect import KEY_LABEL
-from lumicontainer.image.integrity import checked_image
+from lumicontainer.image.integrity import check_image
 
 from ..integration.conftest import ENGINE, check_output, digest, run, write_files, write_small
 from ..integration.processes import left_in_engine
@@ -176,7 +176,7 @@ class Place:
 
 def require_whole(image: Path) -> None:
     """Require that every byte of an image is as it was written."""
-    assert checked_image(image).state == WHOLE, image
+    assert check_image(image).state == WHOLE, image
 
 
 def _remove(path: Path) -> None:

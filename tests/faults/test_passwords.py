@@ -18,7 +18,7 @@ from lumicontainer.errors import STEP_FAILED
 from lumicontainer.host.git import whole_commit
 from lumicontainer.host.uv import Sources, find_uv, write_stand_in
 from lumicontainer.pinning.sources import sha256_of
-from lumicontainer.system.process import finished
+from lumicontainer.system.process import run_to_end
 
 from ..cli.conftest import Run, lumicontainer
 from ..conftest import CHECK, HELLO, Write
@@ -131,7 +131,7 @@ def test_uv_locks_what_an_index_with_a_password_has_and_writes_none(
     wanted, lock = tmp_path / "wanted.txt", tmp_path / "pylock.toml"
     wanted.write_text("".join(f"{line}\n" for line in [*Sources(settings, "").together(), "one"]))
     words = ("pip", "compile", "--format", "pylock.toml", "--no-config", "--no-cache")
-    finished([str(find_uv()), *words, "--output-file", str(lock), str(wanted)])
+    run_to_end([str(find_uv()), *words, "--output-file", str(lock), str(wanted)])
     assert 'name = "one"' in lock.read_text()
     assert PASSWORD not in lock.read_text()
     assert guarded == []

@@ -176,10 +176,10 @@ def test_allowed_signers_that_others_could_change_are_refused(
 ) -> None:
     path = allowed(tmp_path, new_key(tmp_path, "alice"))
     monkeypatch.setenv(trusted.SIGNERS, str(path))
-    assert trusted.allowed_signers() == path
+    assert trusted.find_allowed_signers() == path
     path.chmod(0o660)
     with pytest.raises(HostError, match=f"chmod go-w {path}"):
-        trusted.allowed_signers()
+        trusted.find_allowed_signers()
 
 
 def test_a_key_that_cannot_sign_is_reported_and_nothing_is_published(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.sandbox.failures.debootstrap_log import followed, package_line
+from lumicontainer.sandbox.failures.debootstrap_log import follow_log, package_line
 
 
 def follow(find: Callable[[], Iterator[Path]], *acts: Callable[[], object]) -> list[str]:
@@ -15,7 +15,7 @@ def follow(find: Callable[[], Iterator[Path]], *acts: Callable[[], object]) -> l
     lines: list[str] = []
 
     async def run() -> None:
-        async with asyncio.timeout(30), followed(find, lines.append):
+        async with asyncio.timeout(30), follow_log(find, lines.append):
             for act in acts:
                 wanted = act()
                 while isinstance(wanted, int) and len(lines) < wanted:

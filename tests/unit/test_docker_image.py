@@ -14,7 +14,7 @@ import pytest
 from lumicontainer.errors import HostError, LumicontainerError, SpaceError
 from lumicontainer.host.docker import container
 from lumicontainer.host.docker.base import BaseSpec, make
-from lumicontainer.host.docker.daemon import LABEL, imported_id, own_label, remove_leftovers
+from lumicontainer.host.docker.daemon import LABEL, own_label, read_imported_id, remove_leftovers
 from lumicontainer.host.docker.image import ImageSpec, import_image
 from lumicontainer.sandbox.runtimes.docker import Docker
 
@@ -68,7 +68,7 @@ def test_an_image_that_the_daemon_did_not_make_is_an_error(
     printed: str, error: type[LumicontainerError], why: str
 ) -> None:
     with pytest.raises(error, match=why):
-        imported_id(printed)
+        read_imported_id(printed)
 
 
 class Remains:

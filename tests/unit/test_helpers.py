@@ -23,7 +23,7 @@ __all__ = ["mark"]
 
 BRIEF, LITTLE = Helper(0.3, 1 << 20, "hint"), Helper(60, 5000, "hint")
 WAYS: dict[str, Callable[..., Any]] = {
-    "finished": process.finished,
+    "finished": process.run_to_end,
     "captured": process.capture,
     "captured bytes": process.capture_bytes,
     "in a new session": process.in_new_session,
@@ -123,7 +123,7 @@ def test_all_of_the_input_arrives_and_comes_back(size: int) -> None:
 
 
 def test_input_that_is_not_read_is_no_failure() -> None:
-    assert process.finished(["true"], given=bytes(5_000_000)).returncode == 0
+    assert process.run_to_end(["true"], given=bytes(5_000_000)).returncode == 0
 
 
 def test_a_program_that_prints_to_the_terminal_has_a_limit_too(mark: str) -> None:
@@ -145,7 +145,7 @@ def test_a_program_that_prints_to_the_terminal_has_a_limit_too(mark: str) -> Non
 )
 def test_the_exit_code_and_the_hint_are_those_of_the_cause(limits: Helper, code: int) -> None:
     with pytest.raises(process.OverLimitError) as caught:
-        process.finished(["sleep", "1000"], limits=limits._replace(seconds=0.01))
+        process.run_to_end(["sleep", "1000"], limits=limits._replace(seconds=0.01))
     assert caught.value.code == code
     (problem,) = caught.value.problems
     assert problem.hint == limits.hint

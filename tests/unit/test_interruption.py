@@ -16,7 +16,7 @@ from lumicontainer.system import interruption
 from lumicontainer.system.files.temporary import plain_folder
 from lumicontainer.system.terminal.forms import Callback, Event
 from lumicontainer.system.terminal.progress import Progress
-from lumicontainer.system.waiting import completed, task_group
+from lumicontainer.system.waiting import complete, task_group
 
 from ..programs import run
 
@@ -40,7 +40,7 @@ def in_a_notebook(work: Coroutine[Any, Any, None], progress: Progress | None = N
     """Call as a notebook does, whose loop runs in the thread of the cells."""
 
     async def cell() -> None:
-        completed(work, progress)
+        complete(work, progress)
 
     loop = asyncio.new_event_loop()
     try:
@@ -49,7 +49,7 @@ def in_a_notebook(work: Coroutine[Any, Any, None], progress: Progress | None = N
         loop.close()
 
 
-@pytest.mark.parametrize("call", [completed, in_a_notebook])
+@pytest.mark.parametrize("call", [complete, in_a_notebook])
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_inside_a_task_lets_all_tasks_clean_up(number: signal.Signals, call: Call) -> None:
     done = []
@@ -82,7 +82,7 @@ def test_a_signal_inside_a_task_lets_all_tasks_clean_up(number: signal.Signals, 
     assert signal.getsignal(number) is handler
 
 
-@pytest.mark.parametrize("call", [completed, in_a_notebook])
+@pytest.mark.parametrize("call", [complete, in_a_notebook])
 def test_what_a_handler_of_the_caller_raises_lets_the_work_clean_up(call: Call) -> None:
     done = []
 
@@ -109,7 +109,7 @@ def test_what_a_handler_of_the_caller_raises_lets_the_work_clean_up(call: Call) 
     assert done == ["cleaned up"]
 
 
-@pytest.mark.parametrize("call", [completed, in_a_notebook])
+@pytest.mark.parametrize("call", [complete, in_a_notebook])
 def test_what_a_receiver_of_events_raises_ends_steps_that_are_silent(
     call: Call, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -142,7 +142,7 @@ def test_the_event_loop_of_the_caller_stays() -> None:
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
-        completed(asyncio.sleep(0))
+        complete(asyncio.sleep(0))
         assert asyncio.get_event_loop() is loop
     finally:
         asyncio.set_event_loop(None)
@@ -151,7 +151,10 @@ def test_the_event_loop_of_the_caller_stays() -> None:
 
 def test_a_signal_meanwhile_is_raised_at_the_end_of_the_block() -> None:
     reached = []
-    with pytest.raises(KeyboardInterrupt), interruption.postponed(lambda: reached.append("first")):
+    with (
+        pytest.raises(KeyboardInterrupt),
+        interruption.postpone_signals(lambda: reached.append("first")),
+    ):
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGHUP)
         reached.append("end")
@@ -165,7 +168,7 @@ def test_handlers_of_others_stay() -> None:
     signal.signal(signal.SIGTERM, lambda number, _: seen.append(number))
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     interruption_of_program = signal.getsignal(signal.SIGTERM)
-    with interruption.postponed():
+    with interruption.postpone_signals():
         os.kill(os.getpid(), signal.SIGHUP)
         os.kill(os.getpid(), signal.SIGTERM)
     assert seen == [signal.SIGTERM]

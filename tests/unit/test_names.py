@@ -33,3 +33,63 @@ def test_no_two_functions_that_are_imported_by_name_have_the_same() -> None:
                 for name in {each.name for each in node.names} & defined[module]:
                     found[name].add(module)
     assert {name: modules for name, modules in found.items() if len(modules) > 1} == {}
+
+
+IRREGULAR = frozenset(
+    (
+        *("begun", "bound", "built", "caught", "chosen", "done", "drawn", "found", "given", "gone"),
+        *("held", "hidden", "kept", "known", "left", "lost", "made", "met", "seen", "sent"),
+        *("shown", "sought", "taken", "told", "thrown", "written"),
+    )
+)
+ADJECTIVES = frozenset(("limited", "need", "red", "shared", "speed", "used"))
+"""Words that end like participles, and begin names of values."""
+EFFECTS = frozenset(
+    (
+        *("chmod", "kill", "mkdir", "rename", "rmdir", "sleep", "symlink_to", "touch", "unlink"),
+        *("write_bytes", "write_text"),
+    )
+)
+STARTS = frozenset(
+    ("become", "capture", "capture_bytes", "in_new_session", "lines", "run", "run_to_end")
+)
+"""Functions of ``system.process`` that run programs."""
+WORDS_OF_CHECKS = frozenset(("failed", "measured", "skipped"))
+"""Scripts of users call these functions of ``inside.checking`` by their names."""
+
+
+def is_participle(word: str) -> bool:
+    return word in IRREGULAR or (word.endswith("ed") and word not in ADJECTIVES)
+
+
+def acts(function: ast.AST) -> bool:
+    """Return whether a function raises an error, changes files, sleeps or runs a program."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Raise):
+            return True
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            of = node.func.value
+            starts = isinstance(of, ast.Name) and of.id == "process" and node.func.attr in STARTS
+            if node.func.attr in EFFECTS or starts:
+                return True
+    return False
+
+
+def is_property(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    names = {each.id for each in function.decorator_list if isinstance(each, ast.Name)}
+    return bool({"property", "cached_property"} & names)
+
+
+def test_a_function_that_acts_is_called_by_an_imperative() -> None:
+    found = []
+    for module, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or is_property(node):
+                continue
+            first = node.name.strip("_").partition("_")[0]
+            if module.partition(".")[0] in ("extending", "importing"):
+                continue
+            own = module == "inside.checking" and node.name in WORDS_OF_CHECKS
+            if is_participle(first) and acts(node) and not own:
+                found.append(f"{module}.{node.name}")
+    assert found == []

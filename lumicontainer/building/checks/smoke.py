@@ -27,7 +27,7 @@ from lumicontainer.system import budget, process
 from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.terminal import masking
 from lumicontainer.system.terminal.progress import Task
-from lumicontainer.system.waiting import locked
+from lumicontainer.system.waiting import wait_for_lock
 
 PASSED, SKIPPED = "passed", "skipped"
 Row: TypeAlias = Mapping[str, Any]
@@ -48,7 +48,7 @@ async def require_checks(builder: Builder, stack: Stack, partial: Path) -> None:
     layers, one at a time runs them.
     """
     with builder.progress.step("check") as task:
-        async with locked(builder.cache.make_lock(f"check-{stack[-1].tree}"), task):
+        async with wait_for_lock(builder.cache.make_lock(f"check-{stack[-1].tree}"), task):
             waiting = list(checks_of(builder.plan, stack))
             due = [one for one in waiting if not builder.cache.has_passed(one.mark)]
             if len(due) < len(waiting):

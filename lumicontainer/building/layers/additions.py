@@ -85,7 +85,7 @@ def _starts(image: BaseImage) -> bool:
         return False  # Files of another image of ours would stay beside the new ones.
     try:
         command = find_engine().execute(source.path, ["true"], binds=(), way="containall")
-        return process.finished(command).returncode == 0
+        return process.run_to_end(command).returncode == 0
     except HostError:
         return False
 

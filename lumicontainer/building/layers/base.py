@@ -27,7 +27,7 @@ from lumicontainer.image.assembly.recompress import recompress
 from lumicontainer.image.base_image import require_image, require_unchanged
 from lumicontainer.image.survey import Survey, survey, survey_tree, wrong_versions
 from lumicontainer.sandbox.builder import BaseImage, Builder
-from lumicontainer.sandbox.failures.debootstrap_log import followed
+from lumicontainer.sandbox.failures.debootstrap_log import follow_log
 from lumicontainer.sandbox.run import capturing, log_line, make_environment, run_command
 from lumicontainer.sandbox.runtimes.runtime import Base
 from lumicontainer.sandbox.step_run import StepRun
@@ -93,7 +93,7 @@ async def _fill(run: StepRun, tree: Path) -> None:
         environment |= {"APPTAINER_NOHTTPS": "1", "SINGULARITY_NOHTTPS": "1"}
     logs = partial(runtime.bootstrap_logs, base, run.root / "engine")
     # The engine downloads an image silently.
-    async with followed(logs, functools.partial(log_line, run)):
+    async with follow_log(logs, functools.partial(log_line, run)):
         await run_command(run, runtime.bootstrap(base), environment, writing=True)
 
 

@@ -11,7 +11,7 @@ from lumicontainer.errors import HostError, SpaceError
 from lumicontainer.sandbox.builder import Builder
 from lumicontainer.system import units
 from lumicontainer.system.os_errors import refused
-from lumicontainer.system.waiting import locked, uninterrupted
+from lumicontainer.system.waiting import run_uninterrupted, wait_for_lock
 
 
 def offers(plan: Plan, store: Cache, shared: SharedCache) -> Iterator[Entry]:
@@ -34,7 +34,7 @@ async def fetch(builder: Builder) -> None:
     publishers: dict[str, None] = {}
     with builder.progress.work("shared cache") as task:
         for entry in found:
-            async with locked(builder.cache.make_lock(entry.name), task):
+            async with wait_for_lock(builder.cache.make_lock(entry.name), task):
                 publisher = await take(builder, entry.name, entry.step)
             if not publisher:
                 break
@@ -57,7 +57,7 @@ async def take(builder: Builder, name: str, step: str) -> str:
         return ""
     held = await builder.use(name)
     try:
-        entry = await uninterrupted(shared.take, name, store)
+        entry = await run_uninterrupted(shared.take, name, store)
         builder.proven[name] = entry
         return entry.publisher
     except (OSError, Untrusted, Damaged) as error:

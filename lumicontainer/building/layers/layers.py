@@ -27,7 +27,7 @@ from lumicontainer.sandbox.workspace import remove_tree
 from lumicontainer.system import flock
 from lumicontainer.system.files import foreign
 from lumicontainer.system.terminal.progress import Task
-from lumicontainer.system.waiting import in_background, locked
+from lumicontainer.system.waiting import in_background, wait_for_lock
 
 
 async def begin(builder: Builder) -> None:
@@ -116,7 +116,7 @@ async def wheels(builder: Builder, compiled: Compile, below: Stack) -> Entry:
     return await make_object(builder, shown, _about(compiled, "wheels", below), make)
 
 
-async def cached_below(builder: Builder, compiled: Compile) -> Stack:
+async def take_cached_below(builder: Builder, compiled: Compile) -> Stack:
     """Return the layers on which a layer compiles; raise ``InputError`` if one is not cached."""
     wanted = builder.plan.keys.index(compiled.parent) + 1
     stack = builder.cached()[:wanted]
@@ -139,7 +139,7 @@ async def _send(builder: Builder, compiled: Compile, below: Stack, shown: str) -
         builder.progress.cached(shown)
         return entry
     with builder.progress.step(shown) as task:
-        async with locked(builder.cache.make_lock(name), task):
+        async with wait_for_lock(builder.cache.make_lock(name), task):
             publisher = await take(builder, name, shown)
         if publisher and (entry := await find_object(builder, name)):
             task.found(f"taken from {publisher}")

@@ -15,7 +15,7 @@ from lumicontainer.sandbox.builder import Builder
 from lumicontainer.sandbox.failures.removal import require_files
 from lumicontainer.system import flock
 from lumicontainer.system.terminal.progress import Task
-from lumicontainer.system.waiting import POLL, locked, uninterrupted
+from lumicontainer.system.waiting import POLL, run_uninterrupted, wait_for_lock
 
 Make: TypeAlias = Callable[[Task, Path], Awaitable[None]]
 """Fills the draft of an object."""
@@ -29,7 +29,7 @@ async def make_object(builder: Builder, shown: str, about: Mapping[str, Any], ma
         builder.progress.cached(shown)
         return entry
     with builder.progress.step(shown) as task:
-        async with locked(store.make_lock(name), task) as others:
+        async with wait_for_lock(store.make_lock(name), task) as others:
             # Another build may have built it since the first look.
             publisher = await take(builder, name, shown)
             if entry := await find_object(builder, name):
@@ -43,8 +43,8 @@ async def make_object(builder: Builder, shown: str, about: Mapping[str, Any], ma
                 require_files(builder.place, store, builder.proven)
                 builder.place.drop_log(shown)
                 facts = {**about, "seconds": round(time.monotonic() - began, 1)}
-                async with _unused(builder, name, task):
-                    return await uninterrupted(store.store, draft, facts)
+                async with _lock_unused(builder, name, task):
+                    return await run_uninterrupted(store.store, draft, facts)
             finally:
                 shutil.rmtree(draft, ignore_errors=True)
 
@@ -66,7 +66,7 @@ async def find_object(builder: Builder, name: str) -> Entry | None:
 
 
 @contextlib.asynccontextmanager
-async def _unused(builder: Builder, name: str, task: Task) -> AsyncIterator[None]:
+async def _lock_unused(builder: Builder, name: str, task: Task) -> AsyncIterator[None]:
     """Wait until no other build uses an object that is to be replaced; then lock it.
 
     An object must not change while a build that has verified it runs.

@@ -95,7 +95,7 @@ class SharedCache:
         root = os.environ.get(FOLDER)
         if not root:
             return None
-        return cls(Path(root).absolute(), trusted.trusted_owners(), trusted.allowed_signers())
+        return cls(Path(root).absolute(), trusted.trusted_owners(), trusted.find_allowed_signers())
 
     def require(self) -> None:
         """Raise ``HostError`` if the folder is missing or closed."""
@@ -116,7 +116,7 @@ class SharedCache:
     def entry(self, name: str) -> Entry | None:
         """Return an object, whose bytes are not verified; None if it cannot be taken."""
         with contextlib.suppress(OSError, Damaged, Untrusted), self._open_object(name) as found:
-            publisher, sums = self._trusted(found)
+            publisher, sums = self._read_trusted(found)
             size = found.size()
             used = os.fstat(found.folder).st_mtime
             about = found.read(objects.ENTRY)
@@ -130,7 +130,7 @@ class SharedCache:
         Raises ``FileNotFoundError``, ``Untrusted``, or ``Damaged`` if a byte of the copy differs.
         """
         with self._open_object(name) as found:
-            publisher, sums = self._trusted(found)
+            publisher, sums = self._read_trusted(found)
             draft, left = store.draft(name), found.size()
             try:
                 for file in objects.sums_of(sums):
@@ -162,7 +162,7 @@ class SharedCache:
         """Return the warning about an object that a build would not take; None if it is missing."""
         try:
             with self._open_object(name) as found:
-                self._trusted(found)
+                self._read_trusted(found)
         except FileNotFoundError:
             return None
         except (OSError, Damaged, Untrusted) as error:
@@ -192,7 +192,7 @@ class SharedCache:
         finally:
             os.close(folder)
 
-    def _trusted(self, found: _Object) -> tuple[str, bytes]:
+    def _read_trusted(self, found: _Object) -> tuple[str, bytes]:
         """Return the publisher of an object and its sums; raise ``Untrusted`` or ``Damaged``.
 
         Only its owner can put files into a folder that others cannot write to. A signature proves
@@ -240,7 +240,7 @@ class SharedCache:
                 sums = (draft / objects.SUMS).read_bytes()
                 (draft / _SIGNATURE).write_bytes(trusted.sign(sums, key))
             _open_to_group(draft, self.root.stat())
-            return _renamed(draft, self.root / entry.name)
+            return _rename(draft, self.root / entry.name)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
@@ -264,7 +264,7 @@ def _open_to_group(draft: Path, root: os.stat_result) -> None:
         sync(path)
 
 
-def _renamed(draft: Path, target: Path) -> bool:
+def _rename(draft: Path, target: Path) -> bool:
     try:
         draft.rename(target)
     except OSError:

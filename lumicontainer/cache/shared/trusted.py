@@ -35,7 +35,7 @@ def trusted_owners() -> frozenset[int]:
     return frozenset(found)
 
 
-def allowed_signers() -> Path | None:
+def find_allowed_signers() -> Path | None:
     """Return the file of allowed signers; raise ``HostError`` if others could change it."""
     named = os.environ.get(SIGNERS)
     if not named:
@@ -72,9 +72,9 @@ def signer(content: bytes, signature: bytes, signers: Path) -> str:
         file.write(signature)
         file.flush()
         words = ["-f", str(signers), "-s", file.name]
-        found = process.finished(["ssh-keygen", "-Y", "find-principals", *words])
+        found = process.run_to_end(["ssh-keygen", "-Y", "find-principals", *words])
         for name in found.stdout.replace(",", "\n").splitlines():
             verify = ["ssh-keygen", "-Y", "verify", "-n", _SPACE, "-I", name, *words]
-            if process.finished(verify, given=content).returncode == 0:
+            if process.run_to_end(verify, given=content).returncode == 0:
                 return name
     return ""

@@ -25,15 +25,15 @@ from lumicontainer.host.docker import terminal
 from lumicontainer.host.docker.daemon import (
     LABEL,
     connect,
-    imported_id,
     own_label,
     read_field,
+    read_imported_id,
     read_kind,
     refusals,
 )
 from lumicontainer.system import budget, process
 from lumicontainer.system.files.temporary import plain_folder
-from lumicontainer.system.os_errors import guarded
+from lumicontainer.system.os_errors import run_guarded
 
 _OF_CONTAINERS = ("dev", "proc", "sys")
 """Folders that Docker mounts itself."""
@@ -119,7 +119,7 @@ def image_of(client: Any, spec: Spec) -> Iterator[str]:
     label = f"LABEL {LABEL}={json.dumps(own_label())}"
 
     def make() -> str:
-        return imported_id(client.api.import_image_from_data(_top(spec), changes=[label]))
+        return read_imported_id(client.api.import_image_from_data(_top(spec), changes=[label]))
 
     with remove_after(make, lambda image: client.images.remove(image, force=True)) as image:
         yield image
@@ -243,7 +243,7 @@ def serve(work: Callable[[Any, Sequence[str], Mapping[str, Any]], int]) -> None:
         with refusals():
             sys.exit(work(client, sys.argv[2:], json.loads(sys.argv[1])))
 
-    sys.exit(guarded(main))
+    sys.exit(run_guarded(main))
 
 
 def _end(number: int, _: object) -> None:

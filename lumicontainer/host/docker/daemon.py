@@ -152,7 +152,7 @@ def _remove(remove: Callable[..., object], name: str, **options: bool) -> None:
             raise
 
 
-def imported_id(printed: str) -> str:
+def read_imported_id(printed: str) -> str:
     """Return the id of an image that the daemon made of an archive, from its answer.
 
     Raises ``HostError`` if it made none, and ``SpaceError`` on a full disk.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from lumicontainer.core.render.jinja import docker_quote
 from lumicontainer.host.docker.container import on_host, run, serve
-from lumicontainer.host.docker.daemon import imported_id, read_field, read_kind
+from lumicontainer.host.docker.daemon import read_field, read_imported_id, read_kind
 from lumicontainer.system.files.temporary import plain_folder
 from lumicontainer.system.terminal.output import say
 
@@ -54,10 +54,10 @@ def import_image(client: Any, archive: str, spec: ImageSpec) -> str:
     load, changes = client.api.import_image_from_file, instructions(client, spec)
     repository, _, tag = spec.name.partition(":")
     if spec.name and not _is_podman(client):
-        return imported_id(
+        return read_imported_id(
             load(archive, repository=repository, tag=tag or "latest", changes=changes)
         )
-    image = imported_id(load(archive, changes=changes))
+    image = read_imported_id(load(archive, changes=changes))
     if spec.name:
         client.api.tag(image, repository, tag or "latest")
     return image

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lumicontainer.image import sif
 from lumicontainer.system import budget, process
-from lumicontainer.system.os_errors import guarded
+from lumicontainer.system.os_errors import run_guarded
 
 _ALWAYS = ("-quiet", "-no-progress", "-no-xattrs")
 
@@ -31,4 +31,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main))
+    sys.exit(run_guarded(main))

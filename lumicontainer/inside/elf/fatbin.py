@@ -72,7 +72,7 @@ def _triples(data: Data, begin: int, size: int) -> Iterator[str]:
         if match[0] == _PLAIN:
             triples, length = _plain(data, begin)
         else:
-            triples, length = _compressed(data, begin, end)
+            triples, length = _decompress(data, begin, end)
         # Code may contain the magic bytes of a bundle.
         bundles += bool(length)
         yield from triples
@@ -102,7 +102,7 @@ def _plain(data: Data, begin: int) -> tuple[list[str], int]:
     return triples, end - begin
 
 
-def _compressed(data: Data, begin: int, end: int) -> tuple[list[str], int]:
+def _decompress(data: Data, begin: int, end: int) -> tuple[list[str], int]:
     header = _HEADERS.get(int.from_bytes(data[begin + 4 : begin + 6], "little"))
     if header is None or begin + header.size > end:
         return [], 0
@@ -115,14 +115,14 @@ def _compressed(data: Data, begin: int, end: int) -> tuple[list[str], int]:
         return [], 0
     end = begin + length if version > 1 else end
     packed = data[begin + header.size : min(end, begin + _PACKED)]
-    text = _unpacked(packed, method)
+    text = _unpack(packed, method)
     triples, there = _plain(text, 0) if text.startswith(_PLAIN) else ([], 0)
     if not there:
         raise UnreadableError(_DAMAGED)
     return triples, length
 
 
-def _unpacked(packed: bytes, method: int) -> bytes:
+def _unpack(packed: bytes, method: int) -> bytes:
     if method == _ZSTD:
         return _of_zstd(packed)
     try:

@@ -90,7 +90,7 @@ def _start(given: Arguments, decision: Decision, words: Sequence[str]) -> None:
     _note(context.notes)
     logs.redirect(context)
     command = node_launcher.local_rank_argument(context, list(given.command))
-    become(profiler.wrapped(context, command), env)
+    become(profiler.wrap_in_profiler(context, command), env)
 
 
 def _note(notes: Sequence[str]) -> None:

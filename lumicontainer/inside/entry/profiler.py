@@ -14,7 +14,7 @@ from .logs import numbered
 DEFAULT = "rocprofv3"
 
 
-def wrapped(context: Context, command: list[str]) -> list[str]:
+def wrap_in_profiler(context: Context, command: list[str]) -> list[str]:
     """Return ``command`` under the profiler if ``--profile`` names this rank.
 
     Every rank checks that the profiler exists, so that no rank starts and waits for one that could

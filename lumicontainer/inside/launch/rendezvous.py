@@ -26,7 +26,7 @@ _LOCAL_NAMES = ("localhost", "ip6-localhost", "ip6-loopback")
 
 def settings(env: Mapping[str, str], launch: Launch, warnings: list[str]) -> Iterator[Setting]:
     """Decide MASTER_ADDR and MASTER_PORT; raise LaunchError if the user's cannot work."""
-    yield _judged_address(env, launch, warnings) if env.get("MASTER_ADDR") else address(env, launch)
+    yield _judge_address(env, launch, warnings) if env.get("MASTER_ADDR") else address(env, launch)
     if env.get("MASTER_PORT"):
         _check_port(env["MASTER_PORT"])
         yield kept(env, "MASTER_PORT")
@@ -37,7 +37,7 @@ def settings(env: Mapping[str, str], launch: Launch, warnings: list[str]) -> Ite
 # As with WORLD_SIZE and RANK: every rank sees an address of the loopback, so all of them stop. The
 # name of its own node is correct on the node of rank 0, which would wait for ever if only the
 # others stopped. So the launcher's value replaces a name of a node without rank 0.
-def _judged_address(env: Mapping[str, str], launch: Launch, warnings: list[str]) -> Setting:
+def _judge_address(env: Mapping[str, str], launch: Launch, warnings: list[str]) -> Setting:
     name, given = "MASTER_ADDR", env["MASTER_ADDR"]
     if (nodes(env, launch) or 1) == 1:
         return kept(env, name)

@@ -31,7 +31,7 @@ def hold(path: str) -> None:
     Returns in a child process, which is to become the program. Raises OSError if the folder cannot
     be created or is not private.
     """
-    lock = _held(path)
+    lock = _hold(path)
     awaited = {*signal.valid_signals()} - _NOT_FORWARDED
     before = signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
     ignored = signal.signal(signal.SIGCHLD, signal.SIG_DFL) == signal.SIG_IGN
@@ -47,7 +47,7 @@ def hold(path: str) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _held(path: str) -> int:
+def _hold(path: str) -> int:
     """Return a descriptor with a shared lock on the folder ``path``, which is created if needed."""
     for _ in range(TRIES):
         try:
@@ -65,13 +65,13 @@ def _guard(child: int, path: str, lock: int, awaited: set[signal.Signals]) -> No
     status = _KILLED << 8
     try:
         _sweep(path)
-        status = _outlived(child, awaited)
+        status = _wait_for(child, awaited)
         _remove(path, lock)
     finally:
         _end_as(status)
 
 
-def _outlived(child: int, awaited: set[signal.Signals]) -> int:
+def _wait_for(child: int, awaited: set[signal.Signals]) -> int:
     while True:
         got = signal.sigwaitinfo(awaited)
         if got.si_signo != signal.SIGCHLD:

@@ -80,7 +80,7 @@ class LaunchedRunner(Runner):
         if place.ranks == 1:
             return
         candidates = protocol.ports(self.env, place.launch)
-        key = keys.given(self.env)
+        key = keys.read_given_key(self.env)
         listener = server.listen(protocol.address(self.env, place.launch), candidates)
         if key is None:
             key = os.urandom(32)
@@ -201,7 +201,7 @@ def layout(env: Mapping[str, str]) -> list[str]:
 
 def _offers(runner: LaunchedRunner) -> Iterator[tuple[int, bytes] | str]:
     """Yield each port at which rank 0 may listen, with its key; or why a key is not used."""
-    given = keys.given(runner.env)
+    given = keys.read_given_key(runner.env)
     if given:
         yield from ((port, given) for port in protocol.ports(runner.env, runner.place.launch))
         return

@@ -165,9 +165,9 @@ class Runner:
                 pass
             # Python processes of shell scripts print their stacks on SIGABRT.
             env.update({REPORT: report, CHECK: json.dumps(check), "PYTHONFAULTHANDLER": "1"})
-            start: Start = partial(process.started, folder=folder, files=files)
+            start: Start = partial(process.start, folder=folder, files=files)
             start = partial(_forked, server, start) if server else start
-            ended = self._ended(check, env, folder, start, before)
+            ended = self._run_once(check, env, folder, start, before)
             with open(report, encoding="utf-8", errors="replace") as stream:
                 written = stream.read()
         except OSError as error:
@@ -180,7 +180,7 @@ class Runner:
         result.host = self.place.host
         return result
 
-    def _ended(
+    def _run_once(
         self, check: Check, env: Env, folder: str, start: Start, before: Sequence[str]
     ) -> Ended:
         """Run one process of a check until it ends, and leave no file of it outside ``folder``."""

@@ -58,8 +58,8 @@ def _open_closed_streams() -> None:
 
 def _run(given: argparse.Namespace) -> int:
     checks = options.every_check()
-    due = options.chosen(checks, given.level, given.names)
-    required = options.required_kinds(given.require)
+    due = options.choose_checks(checks, given.level, given.names)
+    required = options.read_required_kinds(given.require)
     place = Place(os.environ)
     check_not_cleaned(os.environ, place.launch, Node())
     if given.list:

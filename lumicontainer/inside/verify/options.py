@@ -66,7 +66,7 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def required_kinds(text: str) -> list[str]:
+def read_required_kinds(text: str) -> list[str]:
     """Return the kinds in ``--require``; raise LaunchError if one is unknown."""
     kinds = [each for each in text.split(",") if each]
     unknown = [each for each in kinds if each not in NEEDS]
@@ -91,7 +91,7 @@ def every_check() -> list[Check]:
     raise LaunchError("cannot read the list of the image's checks", where, why, hint)
 
 
-def chosen(checks: Sequence[Check], level: str, names: Sequence[str]) -> list[Check]:
+def choose_checks(checks: Sequence[Check], level: str, names: Sequence[str]) -> list[Check]:
     """Return the checks to run; raise LaunchError if a name matches none, or for another level.
 
     The full name of a check selects only this one, not others that contain it.

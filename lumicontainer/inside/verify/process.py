@@ -88,7 +88,7 @@ def run(
     return Ended(code, text, seconds=taken, why=(why or "") if code is None else "")
 
 
-def started(
+def start(
     command: Sequence[str], env: Env, *, folder: str, files: bool = False
 ) -> tuple[Process, int]:
     """Start a command below the reaper; return it, and the descriptor whose closing ends it.

@@ -175,7 +175,7 @@ def write(file: str, content: bytes) -> None:
     try:
         if _is_stdout(file):
             messages.write(sys.stdout, content)
-        elif not _is_file(file) or os.path.islink(file) or not _replaced(file, content):
+        elif not _is_file(file) or os.path.islink(file) or not _replace_file(file, content):
             with open(file, "wb", opener=_not_waiting) as stream:
                 stream.write(content)
     except OSError as error:
@@ -189,7 +189,7 @@ def _not_waiting(file: str, flags: int) -> int:
     return descriptor
 
 
-def _replaced(file: str, content: bytes) -> bool:
+def _replace_file(file: str, content: bytes) -> bool:
     """Replace a file; return whether its folder permits that.
 
     If only the file is bound into the container, its folder is the image's.

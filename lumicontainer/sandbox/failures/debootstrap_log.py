@@ -18,7 +18,7 @@ Find = Callable[[], Iterable[Path]]
 
 
 @contextlib.asynccontextmanager
-async def followed(find: Find, take: Callable[[str], None]) -> AsyncIterator[None]:
+async def follow_log(find: Find, take: Callable[[str], None]) -> AsyncIterator[None]:
     """Pass each new line of the first file found to ``take`` until the block ends.
 
     The file may appear later, and disappear while it is read.

@@ -120,7 +120,7 @@ def silent_failure(run: StepRun, report: str) -> StepError:
     minutes = f"{(run.builder.patience.silence or 0) / 60:g} min"
     what = f"the step '{run.name}' printed nothing for {minutes} and was ended"
     more = "export LUMICONTAINER_SILENCE=MINUTES (0: no limit)"
-    return _ended_failure(run, what, f"ended after {minutes} without output", report, more)
+    return _log_failure(run, what, f"ended after {minutes} without output", report, more)
 
 
 def overdue_failure(run: StepRun, report: str) -> StepError:
@@ -128,10 +128,10 @@ def overdue_failure(run: StepRun, report: str) -> StepError:
     hours = f"{(run.builder.patience.total or 0) / 3600:g} h"
     what = f"the step '{run.name}' was not finished after {hours} and was ended"
     more = "export LUMICONTAINER_STEP_HOURS=HOURS (0: no limit)"
-    return _ended_failure(run, what, f"ended after {hours}", report, more)
+    return _log_failure(run, what, f"ended after {hours}", report, more)
 
 
-def _ended_failure(run: StepRun, what: str, logged: str, report: str, more: str) -> StepError:
+def _log_failure(run: StepRun, what: str, logged: str, report: str, more: str) -> StepError:
     log = run.builder.place.log(run.name)
     last = tail(log)
     with log.open("a") as file:

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import BinaryIO, TypeAlias
 
 from lumicontainer.system.files.regular import open_no_link
-from lumicontainer.system.os_errors import guarded
+from lumicontainer.system.os_errors import run_guarded
 from lumicontainer.system.terminal import masking
 
 IMAGE = "image.sif"
@@ -47,7 +47,7 @@ def _scrub_all(names: set[str], at: int, since: float) -> None:
         with suppress(FileNotFoundError):
             info = os.lstat(name, dir_fd=at)
             if stat.S_ISDIR(info.st_mode):
-                with _opened(name, at, info) as inner:
+                with _open_folder(name, at, info) as inner:
                     _scrub_all(_names(inner), inner, since)
                     for attribute in list(_attributes(inner)):
                         os.removexattr(inner, attribute)
@@ -56,7 +56,7 @@ def _scrub_all(names: set[str], at: int, since: float) -> None:
 
 
 @contextmanager
-def _opened(name: str, at: int, info: os.stat_result) -> Iterator[int]:
+def _open_folder(name: str, at: int, info: os.stat_result) -> Iterator[int]:
     """Open a folder, also one that is closed to its owner; restore its mode."""
     mode = stat.S_IMODE(info.st_mode)
     if not os.access(name, _ALL, dir_fd=at):
@@ -150,4 +150,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main))
+    sys.exit(run_guarded(main))

@@ -25,7 +25,7 @@ from lumicontainer.sandbox.tree.snapshot import Prints, TreeState, print_of
 from lumicontainer.sandbox.tree.without_root import ORDINARY
 from lumicontainer.system import process
 from lumicontainer.system.files.write import give_to_owners
-from lumicontainer.system.os_errors import guarded
+from lumicontainer.system.os_errors import run_guarded
 from lumicontainer.system.terminal import masking
 
 LEAKS = "leaks"
@@ -190,4 +190,4 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main))
+    sys.exit(run_guarded(main))

@@ -27,7 +27,7 @@ from lumicontainer.sandbox.tree.index import (
     with_links,
 )
 from lumicontainer.system.files.no_links import remove
-from lumicontainer.system.os_errors import guarded
+from lumicontainer.system.os_errors import run_guarded
 
 _MANY = 5_000
 """The number of paths above which unpacking all layers is faster."""
@@ -146,4 +146,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main))
+    sys.exit(run_guarded(main))

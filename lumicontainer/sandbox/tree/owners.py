@@ -27,7 +27,7 @@ from typing import NamedTuple
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.sandbox.tree.index import Row
 from lumicontainer.sandbox.tree.snapshot import Owners, read_state
-from lumicontainer.system.os_errors import guarded
+from lumicontainer.system.os_errors import run_guarded
 
 
 class Call(NamedTuple):
@@ -231,4 +231,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main))
+    sys.exit(run_guarded(main))

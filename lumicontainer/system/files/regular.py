@@ -22,15 +22,15 @@ def open_regular(path: Path) -> BufferedReader:
     """Open a regular file for reading; raise ``OSError`` for another kind."""
     # First by name: some devices act when they are opened.
     _require(path, path.stat().st_mode)
-    return _opened(path, _FLAGS)
+    return _open(path, _FLAGS)
 
 
 def open_no_link(path: Path | str, folder: int | None = None) -> BufferedReader:
     """Open a regular file, in the open ``folder`` if it is given; raise ``OSError`` for a link."""
-    return _opened(path, _FLAGS | os.O_NOFOLLOW, folder)
+    return _open(path, _FLAGS | os.O_NOFOLLOW, folder)
 
 
-def _opened(path: Path | str, flags: int, folder: int | None = None) -> BufferedReader:
+def _open(path: Path | str, flags: int, folder: int | None = None) -> BufferedReader:
     file = os.open(path, flags, dir_fd=folder)
     try:
         _require(path, os.fstat(file).st_mode)

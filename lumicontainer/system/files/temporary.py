@@ -14,7 +14,7 @@ from lumicontainer.errors import HostError, LumicontainerError, Problem
 from lumicontainer.inside.node.private_folder import is_private
 from lumicontainer.system import flock, process
 from lumicontainer.system.files import trust
-from lumicontainer.system.interruption import postponed
+from lumicontainer.system.interruption import postpone_signals
 from lumicontainer.system.os_errors import refused
 
 _REMOVE = """\
@@ -95,7 +95,7 @@ def plain_folder(name: str, root: Path | None = None) -> Iterator[Path]:
         with keep_from_cleaners(folder):
             yield folder
     finally:
-        with postponed():
+        with postpone_signals():
             _remove(folder)
             os.close(lock)
 

@@ -12,7 +12,7 @@ import pytest
 
 from lumicontainer.image import records
 from lumicontainer.image.digests import WHOLE
-from lumicontainer.image.integrity import checked_image
+from lumicontainer.image.integrity import check_image
 
 from .chain import KILLS, Build, Place
 
@@ -40,7 +40,7 @@ def extend(place: Place, image: Path, version: str) -> None:
 
 def version_of(image: Path) -> str:
     """Return the version that an image got, whose every byte is as it was written."""
-    assert checked_image(image).state == WHOLE
+    assert check_image(image).state == WHOLE
     return records.packages(image)["python"]["tabulate"]
 
 

@@ -49,11 +49,11 @@ class Connection:
         Raises GoneError if rank 0 has ended, ValueError for an invalid message.
         """
         line = self._line(seconds)
-        return None if line is None else self._seal.unpacked(line)
+        return None if line is None else self._seal.unpack(line)
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send a message of any length."""
-        self._stream.sendall(self._seal.packed(message))
+        self._stream.sendall(self._seal.pack(message))
 
     def close(self) -> None:
         """Close the connection."""

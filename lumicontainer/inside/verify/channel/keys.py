@@ -41,7 +41,7 @@ def of_step(env: Mapping[str, str]) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
-def given(env: Mapping[str, str]) -> bytes | None:
+def read_given_key(env: Mapping[str, str]) -> bytes | None:
     """Return this step's key from LUMI_VERIFY_SECRET; None if that is not set."""
     secret = env.get(GIVEN, "")
     if not secret:

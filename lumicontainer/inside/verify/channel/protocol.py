@@ -74,14 +74,14 @@ class Seal:
         self._own, self._their = (_ZERO, _OTHER) if is_zero else (_OTHER, _ZERO)
         self._sent = self._opened = 0
 
-    def packed(self, message: Mapping[str, Any]) -> bytes:
+    def pack(self, message: Mapping[str, Any]) -> bytes:
         """Return a message as a line."""
         text = json.dumps(message).encode()
         proof = self._proof(self._own, self._sent, text)
         self._sent += 1
         return b"%s %s\n" % (proof, text)
 
-    def unpacked(self, line: bytes) -> dict[str, Any]:
+    def unpack(self, line: bytes) -> dict[str, Any]:
         """Return the message of a line; raise ValueError if it is invalid."""
         proof, _, text = line.partition(b" ")
         if not hmac.compare_digest(proof, self._proof(self._their, self._opened, text)):

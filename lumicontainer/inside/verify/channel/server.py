@@ -60,7 +60,7 @@ class _Peer:
     def send(self, message: Mapping[str, Any]) -> None:
         # Messages of rank 0 are short, and fit into the socket's buffer.
         assert self.seal is not None
-        self.stream.send(self.seal.packed(message))
+        self.stream.send(self.seal.pack(message))
 
 
 class Server:
@@ -180,9 +180,9 @@ class Server:
                     other = protocol.number_of_hello(line)
                     peer.seal = Seal(self._key, peer.number, other, is_zero=True)
                 elif peer.rank > 0:
-                    self._take_outcome(peer, peer.seal.unpacked(line))
+                    self._take_outcome(peer, peer.seal.unpack(line))
                 else:
-                    self._admit(peer, peer.seal.unpacked(line))
+                    self._admit(peer, peer.seal.unpack(line))
         except GoneError as error:
             self._drop(peer, str(error))
         except OSError as error:

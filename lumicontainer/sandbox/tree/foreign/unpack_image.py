@@ -16,7 +16,7 @@ from lumicontainer.sandbox.tree.foreign.archive import Archive
 from lumicontainer.sandbox.tree.foreign.layer import Allowance, open_layer
 from lumicontainer.sandbox.tree.foreign.settle import settle
 from lumicontainer.sandbox.tree.foreign.tree import Tree
-from lumicontainer.system.os_errors import guarded
+from lumicontainer.system.os_errors import run_guarded
 
 
 def unpack(tree: Tree, *layers: Path) -> None:
@@ -50,4 +50,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main))
+    sys.exit(run_guarded(main))

@@ -213,17 +213,17 @@ def test_another_step_has_a_key_file_and_a_key_of_its_own() -> None:
     changes = [{}, {"SLURM_STEP_ID": "4"}, {"SLURM_JOB_ID": "4"}, {"MASTER_PORT": "1"}]
     steps = [{**STEP, **secret, **change} for change in changes]
     assert len({keys.of_step(step) for step in steps}) == len(steps)
-    assert len({keys.given(step) for step in steps}) == len(steps)
+    assert len({keys.read_given_key(step) for step in steps}) == len(steps)
 
 
 def test_a_secret_that_can_be_guessed_is_refused() -> None:
     with pytest.raises(LaunchError, match="LUMI_VERIFY_SECRET is too short"):
-        keys.given({keys.GIVEN: "short"})
+        keys.read_given_key({keys.GIVEN: "short"})
 
 
 def test_a_secret_may_have_bytes_that_are_no_text() -> None:
     secrets = [f"0123456789abcdef{last}" for last in ("\udcfe", "\udcff")]
-    assert len({keys.given({**STEP, keys.GIVEN: secret}) for secret in secrets}) == 2
+    assert len({keys.read_given_key({**STEP, keys.GIVEN: secret}) for secret in secrets}) == 2
 
 
 def test_ranks_look_where_those_of_their_nodes_do(
