@@ -290,6 +290,8 @@ class _Reader(ShellReader):
             return False
         line.note(CARRIED, f"the packages of '{stage.name or stage.base}' are with its lines")
         if apart.installed[0] not in draft.lines:
+            bottom = self.used_by(stage)[0]
+            self.line(bottom.first.line, f"FROM {bottom.base}").replace_image(bottom.base)
             draft.lines += apart.installed
         draft.python |= apart.python
         draft.layers |= {each.layer for each in apart.installed if each.layer}

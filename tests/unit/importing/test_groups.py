@@ -208,3 +208,25 @@ def test_a_token_without_a_value_is_no_part_of_the_image(dockerfile: Import) -> 
     draft = dockerfile("ARG HF_TOKEN\nENV HF_TOKEN=$HF_TOKEN WANDB_API_KEY= OTHER=")
     assert (draft.parameters, draft.environment) == ({}, {"OTHER": ""})
     assert missing(draft) == ["ARG HF_TOKEN"]
+
+
+@pytest.mark.parametrize(
+    ("image", "layers", "lacks"),
+    [
+        ("pytorch/pytorch:2.4.0", {"pytorch"}, []),
+        ("python:3.11", {"python"}, []),
+        (
+            "example.org/team/trainer:1",
+            set(),
+            ["what the base image example.org/team/trainer:1 has"],
+        ),
+    ],
+)
+def test_an_environment_has_what_its_base_image_has(
+    dockerfile: Import, image: str, layers: set[str], lacks: list[str]
+) -> None:
+    stage = f"FROM {image} AS builder\nRUN pip install polars\nFROM debian\n"
+    draft = dockerfile(f"{stage}COPY --from=builder /opt/conda /opt/conda")
+    assert list(draft.python) == ["polars"]
+    assert draft.layers == layers
+    assert missing(draft) == lacks
