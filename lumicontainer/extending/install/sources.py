@@ -14,13 +14,12 @@ from lumicontainer.extending.container import PROBE, Container, Mounts
 from lumicontainer.extending.facts import Facts
 from lumicontainer.extending.lock.locked import Locked
 from lumicontainer.host.uv import Sources, write_stand_in
+from lumicontainer.packages.uv_messages import needs_image
 from lumicontainer.system import process
 from lumicontainer.system.files import foreign
 
 _SCRIPT = Path(__file__).parent / "scripts/build_wheel.py"
 _OUT = "built"
-_NEEDS_IMAGE = re.compile(r"No module named|requirements from `build-system|resolving: `")
-"""How uv reports a build that needs packages that its own environment does not have."""
 _MISSING = re.compile(r"No module named '([\w.]+)'")
 
 
@@ -53,7 +52,7 @@ def build_wheel(
         done = _run_backend(container, package, source, seen, writes)
     else:
         done = _run_uv(container, source, settings, writes)
-        if done.returncode and _NEEDS_IMAGE.search(done.stderr):
+        if done.returncode and needs_image(done.stderr):
             writes = container.part(f"build-in-image-{package.name}")
             done = _run_backend(container, package, source, seen, writes)
     if done.returncode:

@@ -12,10 +12,10 @@ from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import DownloadError, InputError, LumicontainerError, Problem, StepError
 from lumicontainer.extending.resolving.resolution import Question, Refusal, Resolution
 from lumicontainer.host.uv import STAND_IN
+from lumicontainer.packages.uv_messages import unbuilt_sources
 
 _UNREACHED = re.compile(r"Request failed|Failed to fetch|error sending request|Could not connect")
 _UNAUTHORIZED = re.compile(r"\((?:401|403) \w+\)|lack of valid authentication")
-_UNBUILT = re.compile(r"Failed to (?:download and )?build `([^`]+)`")
 _ABSENT = re.compile(r"([A-Za-z0-9][\w.-]*) was not found in the (?:package|provided)")
 _TAGS = re.compile(r"no wheels with a matching|no usable wheels|depends on Python")
 _EARLY = re.compile(
@@ -36,9 +36,9 @@ def explain_single(
         what = f"{'no access to' if denied else 'cannot reach'} an index of packages"
         hint = f"{'put the password into ~/.netrc' if denied else 'check the network'}; {_INDEXES}"
         return DownloadError(Problem(what, why=last_lines(text), hint=hint))
-    if unbuilt := _UNBUILT.search(text):
-        what = f"cannot build {unbuilt[1].replace('==', ' ')} in the image"
-        hint = f"read its message, or ask for another version: {_name(unbuilt[1])}==VERSION"
+    for source, name in unbuilt_sources(text):
+        what = f"cannot build {source.replace('==', ' ')} in the image"
+        hint = f"read its message, or ask for another version: {name}==VERSION"
         return StepError(Problem(what, image, last_lines(text), hint))
     if problems := list(_unavailable(resolution, question)):
         return InputError(*problems)
@@ -109,7 +109,3 @@ def last_lines(text: str) -> str:
     """Return the end of what a build printed."""
     lines = [line.rstrip() for line in text.partition("\nhint:")[0].splitlines() if line.strip()]
     return "\n".join(lines[-_MOST_LINES:])
-
-
-def _name(source: str) -> str:
-    return re.split(r"==|@", source)[0]

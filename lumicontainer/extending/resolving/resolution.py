@@ -1,6 +1,5 @@
 """Resolve what an extension adds to an image; the image's packages stay as they are."""
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,6 +15,7 @@ from lumicontainer.extending.container import Container, Mounts
 from lumicontainer.extending.facts import Facts
 from lumicontainer.extending.lock.relock import read_answer, read_pins
 from lumicontainer.host.uv import STAND_IN, Sources, write_stand_in
+from lumicontainer.packages.uv_messages import needs_image, unbuilt_sources
 from lumicontainer.system import process
 from lumicontainer.system.terminal.output import clean
 
@@ -23,9 +23,6 @@ _COMPILE = (
     *("pip", "compile", "--python", "python3"),
     *("--index-strategy", "unsafe-best-match", "--format", "pylock.toml", "--no-header"),
 )
-_UNBUILT = re.compile(r"Failed to (?:download and )?build `([A-Za-z0-9][\w.-]*?)(?:==|@| |`)")
-_NEEDS_IMAGE = re.compile(r"No module named|resolving: `|requirements from `build-system")
-"""How uv reports a build that needs packages that its own environment does not have."""
 _MOST_SOURCES = 20
 """The most sources that are built with the packages of the image."""
 
@@ -50,7 +47,7 @@ class Refusal(process.ProgramError):
 
     def needing_image(self) -> set[str]:
         """Return the sources whose build fails because it needs packages of the image."""
-        return set(_UNBUILT.findall(self.text)) if _NEEDS_IMAGE.search(self.text) else set()
+        return {name for _, name in unbuilt_sources(self.text)} if needs_image(self.text) else set()
 
 
 class Resolution:
