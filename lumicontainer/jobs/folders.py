@@ -56,7 +56,7 @@ def job_folder(parent: Path, prefix: str) -> Iterator[Path]:
         if kept:
             _clean(folder)
         else:
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
         os.close(held)
 
 
@@ -94,6 +94,13 @@ def reclaim(parent: Path) -> None:
                 _settle(folder)
 
 
+def _remove(folder: Path) -> None:
+    # A job that still ends writes to the path; under another name nobody adds files meanwhile.
+    gone = folder.with_name(f"{folder.name}.gone")
+    with suppress(OSError):
+        shutil.rmtree(folder.rename(gone), ignore_errors=True)
+
+
 def _is_settled(folder: Path) -> bool:
     return not (folder / _SENDER).exists() and not _secrets(folder)
 
@@ -101,7 +108,7 @@ def _is_settled(folder: Path) -> bool:
 def _remove_old(folder: Path) -> None:
     limit = _KEPT if (folder / follow.LOG).exists() else _SILENT
     if seconds_since(folder.stat().st_mtime) > limit:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
 
 
 def _settle(folder: Path) -> None:
@@ -115,7 +122,7 @@ def _settle(folder: Path) -> None:
         if (folder / follow.LOG).exists() and not _succeeded(folder):
             _clean(folder)
         else:
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
 
 
 def _silence(folder: Path) -> float:

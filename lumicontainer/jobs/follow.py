@@ -86,8 +86,11 @@ def run(folder: Path, text: str, asked: Asked, listener: Listener, *, name: str 
         return End(number, _follow(number, folder, listener))
     except BaseException:
         # By its name if its number is not known yet.
-        with contextlib.suppress(HostError):
-            slurm.cancel([number] if number else [f"--name={name}"])
+        word = number or f"--name={name}"
+        try:
+            slurm.cancel([word])
+        except HostError:
+            listener.on_line(f"the job may still run; end it with: scancel {word}")
         raise
 
 

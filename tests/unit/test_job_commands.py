@@ -75,6 +75,22 @@ def test_a_node_that_does_not_answer_is_named(
     assert reason.endswith("no answer of nid005001; Slurm ends the job if this lasts")
 
 
+def test_a_job_that_cannot_be_cancelled_is_named(one_node: Path, tmp_path: Path) -> None:
+    (one_node / "scancel").write_text("#!/bin/sh\nexit 1\n")
+    (one_node / "scancel").chmod(0o755)
+    lines = list[str]()
+
+    def interrupt(line: str) -> None:
+        lines.append(line)
+        if "submitted" in line:
+            raise KeyboardInterrupt
+
+    job = CommandJob(["true"], tmp_path, Asked(), Resources(1, 1 << 30))
+    with pytest.raises(KeyboardInterrupt):
+        command.run(job, Listener(interrupt))
+    assert lines[-1] == "the job may still run; end it with: scancel 7"
+
+
 @pytest.mark.parametrize("answer", ["echo '<html>503'", "echo timed out >&2; exit 1", "exit 0"])
 def test_a_job_goes_on_while_slurm_does_not_tell_its_state(
     one_node: Path, tmp_path: Path, answer: str

@@ -6,7 +6,9 @@ import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -186,6 +188,23 @@ def test_a_folder_stays_if_its_slurm_cannot_be_asked(
     programs(**changed)
     reclaim(folder.parent)
     assert (folder / COMMAND).exists()
+
+
+@pytest.mark.usefixtures("queue")
+def test_a_job_that_still_ends_keeps_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remove = os.rmdir
+
+    def write_late(*words: Any, **names: Any) -> None:
+        with suppress(FileNotFoundError):
+            (folder / follow.ENDED).write_text("143\n")
+        remove(*words, **names)
+
+    with pytest.raises(KeyboardInterrupt), job_folder(tmp_path, "small-") as folder:
+        monkeypatch.setattr(os, "rmdir", write_late)
+        raise KeyboardInterrupt
+    assert list(tmp_path.glob("small-*")) == []
 
 
 @pytest.mark.usefixtures("queue")
