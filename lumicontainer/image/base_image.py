@@ -3,9 +3,10 @@
 import hashlib
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
-from lumicontainer.errors import DownloadError, Problem
+from lumicontainer.errors import DownloadError, HostError, Problem
 from lumicontainer.image import sif
 from lumicontainer.image.survey import survey, wrong_versions
 from lumicontainer.system.files.regular import FileState, file_state
@@ -34,7 +35,9 @@ def require_image(path: Path, sha256: str, stated: Mapping[str, str]) -> FileSta
     """
     state, found = state_and_hash(path)
     if found != sha256:
-        differ = wrong_versions(stated, survey(path).provides)
+        differ = list[str]()
+        with suppress(HostError):  # It may be cut short.
+            differ = wrong_versions(stated, survey(path).provides)
         why = "\n".join((f"expected {sha256}", f"found    {found}", *differ))
         more = " and its versions" if differ else ""
         hint = f"if you trust the file, write this sha256{more} into the layer of the base"

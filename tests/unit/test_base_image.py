@@ -15,6 +15,8 @@ from lumicontainer.core.render.render import render
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.core.resolve.inputs import inputs
 from lumicontainer.errors import DownloadError, HostError, InputError
+from lumicontainer.image import sif
+from lumicontainer.image.assembly.layout import SUPERBLOCK_SIZE
 from lumicontainer.image.base_image import require_image
 from lumicontainer.inside.image import extensible
 
@@ -117,6 +119,17 @@ def test_another_file_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
     (tmp_path / "text.sif").write_text("no image")
     with pytest.raises(InputError, match="it has no SIF header"):
         require_image(tmp_path / "text.sif", SHA, {})
+
+
+def test_a_changed_file_that_no_program_reads_is_named(tmp_path: Path) -> None:
+    image = image_of(tmp_path, LUMI)
+    root = sif.root(image)
+    with image.open("r+b") as file:
+        file.seek(root.offset + SUPERBLOCK_SIZE)
+        file.write(bytes(root.size - SUPERBLOCK_SIZE))
+    with pytest.raises(DownloadError, match="differs from its sha256") as caught:
+        require_image(image, SHA, {"python": "3.12"})
+    assert caught.value.problems[0].where == str(image)
 
 
 def test_a_changed_file_names_the_versions_that_differ(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from lumicontainer.cache.drafts import name_of
 from lumicontainer.cache.store import Entry
 from lumicontainer.constants import EPOCH
 from lumicontainer.core.plan.steps import BASE
+from lumicontainer.errors import LumicontainerError
 from lumicontainer.host.mirrors import mirrored_image, plain_registry
 from lumicontainer.host.site import require_mirror
 from lumicontainer.image import sif, squashfs
@@ -61,9 +62,13 @@ async def _take_file(builder: Builder, task: Task, draft: Path) -> None:
     """Make the layer of what changes in the tree of an image file."""
     run = StepRun(builder, BASE, (), task)
     run.root.mkdir()
-    await _write_layer(builder, draft, run.root / "upper")
+    state = await _write_layer(builder, draft, run.root / "upper")
     file = Path(builder.plan.bootstrap.file)
-    _compare_versions(builder, await asyncio.to_thread(survey, file))
+    try:
+        _compare_versions(builder, await asyncio.to_thread(survey, file))
+    except LumicontainerError:
+        require_unchanged(file, state)
+        raise
     await asyncio.to_thread(remove_tree, run.root)
 
 
@@ -105,8 +110,11 @@ def _compare_versions(builder: Builder, found: Survey) -> None:
         builder.progress.say(f"warning: layer '{base.name}', under 'provides': {each}")
 
 
-async def _write_layer(builder: Builder, draft: Path, upper: Path) -> None:
-    """Write the layer of a base that is an image file; ``upper`` is a new folder for its files."""
+async def _write_layer(builder: Builder, draft: Path, upper: Path) -> FileState:
+    """Write the layer of a base that is an image file; return the state of the file.
+
+    ``upper`` is a new folder for the files of the layer.
+    """
     source, state = await _verify(builder)
     form = cache.IN_PLACE
     if reason := in_place.repack_reason(_superblock(source), squashfs.BLOCK_SIZE):
@@ -119,6 +127,7 @@ async def _write_layer(builder: Builder, draft: Path, upper: Path) -> None:
     await asyncio.to_thread(write)
     require_unchanged(Path(builder.plan.bootstrap.file), state)
     (draft / cache.IMAGE).write_text(f"{form}\n")
+    return state
 
 
 async def _require_data(builder: Builder, base: Entry) -> None:
