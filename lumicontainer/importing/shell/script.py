@@ -33,6 +33,7 @@ from lumicontainer.importing.shell.split import MAX_TEXT, ShellCommand, expand_v
 from lumicontainer.importing.shell.words import Command, simple_command
 from lumicontainer.system import process
 from lumicontainer.system.terminal import masking
+from lumicontainer.system.terminal.output import hides_text
 
 _UNPINNED = "it downloads what nothing pins; name it under 'sources' of the layer"
 _UNREAD = "it installs packages in a form that is not read; name them under 'packages' of the layer"
@@ -136,6 +137,9 @@ class ShellReader:
             line = self.line(first + shell.offset, shell.text)
             if len(shell.text) > MAX_TEXT:
                 line.refuse(f"it has more than {MAX_TEXT >> 10} KiB")
+                continue
+            if hides_text(shell.text):
+                line.refuse("it has control characters, which hide what it does")
                 continue
             command = simple_command(shell.text, scope.values)
             plain = expand_variables(_without_wrappers(shell.text), scope.values)

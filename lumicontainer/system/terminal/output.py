@@ -46,6 +46,11 @@ def printable(text: str) -> str:
     return text if text.isascii() and text.isprintable() else _CONTROL.sub(_escaped, text)
 
 
+def hides_text(text: str) -> bool:
+    """Return whether a terminal or an editor may show something else than what a text says."""
+    return bool(_CONTROL.search(text))
+
+
 def line(text: str) -> str:
     """Return a value as one line; newlines and tabs become escapes."""
     return printable(text.replace("\n", "\\n").replace("\t", "\\t"))
