@@ -155,7 +155,7 @@ class _Reader:
     def code_of(self, place: str, where: Place | str = "") -> Iterator[PackageLine]:
         """Yield what installs the user's own code in a folder, and what its build needs."""
         folder, extras = split_extras(place)
-        path = Path(folder).resolve()
+        path = Path(os.path.realpath(folder))
         self.code.append(path)
         for each in _lines_of_code(path, extras, where, self._problems):
             yield from [each] if each.text.startswith("-e ") else self._requirement(each)
@@ -254,7 +254,9 @@ def _text(file: Path, problems: Problems) -> str | None:
         with open_regular(file) as stream:
             content = stream.read(_MOST + 1)
         text = decode_requirements(content, "strict")
-    except (OSError, UnicodeDecodeError) as error:
+        if "\0" in text:
+            raise ValueError(file)
+    except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8 text"
         problems.add(what, str(file), why=why, hint="name a file")
         return None
@@ -269,7 +271,7 @@ def _text(file: Path, problems: Problems) -> str | None:
 def _lines_of_code(
     folder: Path, extras: str, where: Place | str, problems: Problems
 ) -> Iterator[PackageLine]:
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # noqa: PTH112 - Path raises an error for a name that is too long
         problems.add("folder not found", where or str(folder), hint="correct --editable DIR")
         return
     file = folder / "pyproject.toml"
