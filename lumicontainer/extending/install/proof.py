@@ -23,6 +23,8 @@ from lumicontainer.errors import Problem, StepError
 from lumicontainer.system.files import foreign
 
 _NOTES = frozenset({"INSTALLER", "RECORD", "REQUESTED"})
+_READ_BY_PYTHON = ("METADATA", "top_level.txt")
+"""Importlib.metadata, and so pip in the image, fails for every package if one is not UTF-8."""
 _LOCK, _TIMES = ".lock", "uv_cache.json"
 """Files of uv that are of no use afterwards; the second one holds times of files (uv 0.13)."""
 _DATA = re.compile(r"[^/]+\.data/(purelib|platlib|data|scripts|headers)/(.+)")
@@ -87,6 +89,8 @@ class InstalledWheel:
                 continue
             if file == "RECORD":
                 self.digests = dict(_digests(_text(archive, name)))
+            elif file in _READ_BY_PYTHON:
+                _text(archive, name)
             elif file == "entry_points.txt":
                 programs.update(_programs(_text(archive, name)))
         self.programs = frozenset(programs)
