@@ -1,6 +1,7 @@
 """The layers of an image come from a real registry to the disk, each with its digest."""
 
 import os
+import shutil
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.errors import DownloadError, InputError
-from lumicontainer.host.registry import save_image
+from lumicontainer.host.registry import pinned_image, save_image
 from lumicontainer.sandbox.tree.foreign.tree import Tree
 from lumicontainer.sandbox.tree.foreign.unpack_image import unpack
 
@@ -57,6 +58,29 @@ def test_a_layer_that_has_changed_in_the_registry_is_refused(image: str, tmp_pat
         file.write(b"changed")
     with pytest.raises(DownloadError, match="a download does not have its digest"):
         saved(image, tmp_path / "layers")
+
+
+def push_text(folder: Path, image: str, text: str) -> None:
+    (folder / "file").write_text(text)
+    check_output("tar", "-cf", folder / "base.tar", "-C", folder, "file")
+    push(folder / "base.tar", image)
+
+
+def test_a_tag_that_moved_under_a_lock_is_not_followed(tmp_path: Path) -> None:
+    with registry(tmp_path) as here:
+        mirrors = {"docker://docker.io/": f"http://{here}/"}
+        push_text(tmp_path, f"{here}/library/moving:1", "first")
+        pin = pinned_image("docker.io/library/moving:1", mirrors, None)
+        push_text(tmp_path, f"{here}/library/moving:1", "second")
+        assert pinned_image("docker.io/library/moving:1", mirrors, None) != pin
+        locked = pin.replace("docker.io", here)
+        layer = saved(locked, tmp_path / "layers")
+        assert check_output("tar", "-xOf", layer, "file") == "first"
+        digest = pin.rpartition(":")[2]
+        for folder in (tmp_path / "images").rglob(f"revisions/sha256/{digest}"):
+            shutil.rmtree(folder)
+        with pytest.raises(DownloadError, match=f"(?s)moving.*{digest}"):
+            saved(locked, tmp_path / "later")
 
 
 def test_a_layer_that_is_compressed_with_zstd_is_unpacked(tmp_path: Path) -> None:
