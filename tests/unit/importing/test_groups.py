@@ -141,6 +141,13 @@ def test_an_environment_that_is_copied_twice_is_read_once(imported: Import) -> N
     assert [each.text for each in draft.lines].count("vllm") == 1
 
 
+def test_another_folder_of_the_home_is_no_environment(imported: Import) -> None:
+    text = f"{BUILDER}COPY --from=builder /root/.local/share/tool /root/.local/share/tool\n"
+    draft = imported("Dockerfile", text, **{"requirements.txt": "polars\n"})
+    assert list(draft.python) == []
+    assert missing(draft) == ["/root/.local/share/tool of builder"]
+
+
 def test_an_environment_of_a_stage_that_installs_nothing_is_missing(imported: Import) -> None:
     text = "FROM debian AS a\nRUN ./make-env\nFROM debian\nCOPY --from=a /opt/venv /opt/venv\n"
     draft = imported("Dockerfile", text)
