@@ -142,10 +142,10 @@ def _layers(names: set[str], catalog: Catalog) -> Iterator[Use]:
         yield {name: named[name]} if named.get(name) else name
 
 
-def _named(parameters: Iterable[Parameter], wanted: set[str]) -> dict[str, list[str]]:
+def _named(parameters: Iterable[Parameter], layers: set[str]) -> dict[str, list[str]]:
     """Return the parameters of a layer that name layers: those that are wanted, or the default."""
     return {
-        each.name: [name for name in each.choices if name in wanted] or str(each.default).split()
+        each.name: [name for name in each.choices if name in layers] or str(each.default).split()
         for each in parameters
         if each.type == NAMED
     }

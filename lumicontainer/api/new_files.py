@@ -64,13 +64,13 @@ def _schemas() -> Iterator[tuple[str, LayerFile]]:
 
 
 def _is_written(path: Path, file: LayerFile) -> bool:
-    with contextlib.suppress(OSError), open_no_link(path) as found:
-        return found.read(len(file.content) + 1) == file.content
+    with contextlib.suppress(OSError), open_no_link(path) as stream:
+        return stream.read(len(file.content) + 1) == file.content
     return False
 
 
 def _check_places(folder: Path, files: Sequence[Path]) -> None:
-    there = [path for path in files if path.exists() or path.is_symlink()]
+    existing = [path for path in files if path.exists() or path.is_symlink()]
     folders = dict.fromkeys((folder, folder / SCHEMAS, *(each.parent for each in files)))
     parents = dict.fromkeys(parent for each in folders for parent in (*each.parents, each))
     hint = "choose another name or another folder; nothing was written"
@@ -79,9 +79,9 @@ def _check_places(folder: Path, files: Sequence[Path]) -> None:
         for path in parents
         if path.exists() and not path.is_dir()
     ]
-    if there:
-        what = "these files exist already" if len(there) > 1 else "this file exists already"
-        problems.append(Problem(what, "\n".join(map(str, there)), hint=hint))
+    if existing:
+        what = "these files exist already" if len(existing) > 1 else "this file exists already"
+        problems.append(Problem(what, "\n".join(map(str, existing)), hint=hint))
     if problems:
         raise InputError(*problems)
 

@@ -15,7 +15,7 @@ from lumicontainer.errors import HostError
 from lumicontainer.jobs import builds
 from lumicontainer.jobs.builds import CompileJobs, Invocation
 from lumicontainer.jobs.command import Resources
-from lumicontainer.jobs.follow import Asked
+from lumicontainer.jobs.follow import SbatchOptions
 from lumicontainer.sandbox import runtimes
 from lumicontainer.system.files.user_cache import cache_root
 
@@ -28,7 +28,7 @@ class BuildJob:
     """Say how a job repeats the command line of a build."""
 
     command: Invocation
-    asked: Asked
+    sbatch: SbatchOptions
     cores: int = CORES
     at_once: int | None = None
     """The number of layers that compile at the same time in jobs of their own, if any do."""
@@ -43,7 +43,7 @@ class BuildJob:
         """Return the jobs in which the job of this process compiles, if it does."""
         if not (self.folder and self.at_once):
             return None
-        return CompileJobs(self.on(platform), self.folder, self.asked, self.cores, self.at_once)
+        return CompileJobs(self.on(platform), self.folder, self.sbatch, self.cores, self.at_once)
 
 
 class SentBuild(NamedTuple):
@@ -74,13 +74,13 @@ def send(
     disk_space.require(disk_space.results(sizes, cache.root, output))
     command, places = job.on(plan.resolved.platform.name), {"cache": cache.root, "output": output}
     resources = _resources(plan, job, sizes)
-    return SentBuild(*builds.run(command, job.asked, resources, **places, on_line=on_line))
+    return SentBuild(*builds.run(command, job.sbatch, resources, **places, on_line=on_line))
 
 
 def submitted(plan: Plan, job: BuildJob) -> list[str]:
     """Return the options of sbatch with which ``send`` would submit the job."""
     sizes = disk_space.sizes(plan, Cache(cache_root()))
-    return [*job.asked.options(), *_resources(plan, job, sizes).options()]
+    return [*job.sbatch.options(), *_resources(plan, job, sizes).options()]
 
 
 def _resources(plan: Plan, job: BuildJob, sizes: disk_space.Sizes) -> Resources:

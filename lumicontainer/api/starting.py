@@ -28,7 +28,7 @@ from lumicontainer.host.binds import (
     takes_of_host,
 )
 from lumicontainer.image import records, sif
-from lumicontainer.jobs.follow import Asked
+from lumicontainer.jobs.follow import SbatchOptions
 from lumicontainer.system.user_namespaces import namespace_options
 from lumicontainer.verify import job
 from lumicontainer.verify.subject import read_subject
@@ -99,7 +99,7 @@ class JobRequest(ImageRequest):
     def options(self, platform: Platform) -> list[str]:
         """Return the options of sbatch: all of each node, if it has GPUs."""
         name = re.sub(r"[^\w.-]", "_", self.image.stem)
-        wishes = Asked(self.partition, self.account, self.time)
+        wishes = SbatchOptions(self.partition, self.account, self.time)
         options = [f"--job-name={name}", *wishes.options(), f"--nodes={self.nodes}"]
         options += [f"--ntasks-per-node={self.tasks_per_node or job.tasks(platform)}"]
         if platform.gpus:

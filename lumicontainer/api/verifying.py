@@ -168,7 +168,7 @@ def _run_in_a_job(
     request: VerifyRequest, platform: Platform, inside: list[Row], ways: list[Row], to: _Reporter
 ) -> job.Collected:
     where = request.job or SlurmJob()
-    wanted = job.Job(
+    verify_job = job.Job(
         request.image,
         platform,
         find_engine(),
@@ -180,7 +180,7 @@ def _run_in_a_job(
     )
     listener = Listener(to.line, to.waiting)
     with to.progress.cancelling(listener.stop.set):
-        collected = job.run(wanted, listener)
+        collected = job.run(verify_job, listener)
     skipped = (results.row(each, Outcome(SKIPPED, _NOT_IN_A_JOB)) for each in ways)
     return replace(collected, rows=tuple(skipped))
 

@@ -24,7 +24,7 @@ from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.resolve.inputs import base_label, unpinned
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
 from lumicontainer.jobs.builds import Invocation
-from lumicontainer.jobs.follow import Asked
+from lumicontainer.jobs.follow import SbatchOptions
 from lumicontainer.sandbox import runtimes
 from lumicontainer.system import units
 from lumicontainer.system.terminal.output import line, print_json, print_table, say, write_document
@@ -38,8 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     summary = "the file of the image, default ./RECIPE.sif; or docker:NAME, an image of Docker"
     add("--output", "-o", metavar="FILE", help=summary)
     summary = "compile jobs of a step; default: LUMICONTAINER_JOBS, or what cores and memory allow"
-    asked = os.environ.get("LUMICONTAINER_JOBS") or None
-    add("--jobs", "-j", metavar="N", type=context.number, default=asked, help=summary)
+    jobs = os.environ.get("LUMICONTAINER_JOBS") or None
+    add("--jobs", "-j", metavar="N", type=context.number, default=jobs, help=summary)
     add(
         "--runtime",
         choices=tuple(runtimes.RUNTIMES),
@@ -127,9 +127,9 @@ def _job(arguments: argparse.Namespace) -> BuildJob:
     at = sys.argv.index(arguments.verb) + 1
     program = [sys.executable, "-X", "utf8", "-m", "lumicontainer", *sys.argv[1:at]]
     command = Invocation(program, sys.argv[at:])
-    asked = Asked(arguments.on, arguments.account, arguments.time or "")
+    sbatch = SbatchOptions(arguments.on, arguments.account, arguments.time or "")
     cores = arguments.jobs or CORES
-    return BuildJob(command, asked, cores, arguments.jobs_at_once, arguments.job)
+    return BuildJob(command, sbatch, cores, arguments.jobs_at_once, arguments.job)
 
 
 def _check_job_options(arguments: argparse.Namespace) -> None:

@@ -120,12 +120,12 @@ def find_platform(arguments: argparse.Namespace) -> Platform:
 
 def find_recipe(arguments: argparse.Namespace) -> None:
     """Replace the file of a recipe in the arguments by the recipe's name and its folder."""
-    given = getattr(arguments, "recipe", None)
-    if isinstance(given, str):
-        _refuse_other_files(given)
+    word = getattr(arguments, "recipe", None)
+    if isinstance(word, str):
+        _refuse_other_files(word)
         folder = getattr(arguments, "recipes", None)
-        arguments.recipe, arguments.recipes = recipes.locate_recipe(given, folder)
-        if arguments.recipe != given and getattr(arguments, "kind", "") is None:
+        arguments.recipe, arguments.recipes = recipes.locate_recipe(word, folder)
+        if arguments.recipe != word and getattr(arguments, "kind", "") is None:
             arguments.kind = "recipe"
 
 
@@ -139,8 +139,8 @@ def _refuse_other_files(word: str) -> None:
 
 def find_images(arguments: argparse.Namespace) -> None:
     """Raise ``InputError`` if a word that stands for the file of an image is another thing."""
-    given = getattr(arguments, "image", None)
-    for path in given if isinstance(given, list) else [given]:
+    images = getattr(arguments, "image", None)
+    for path in images if isinstance(images, list) else [images]:
         if isinstance(path, Path) and not os.path.lexists(path):
             _refuse_other_words(path)
 

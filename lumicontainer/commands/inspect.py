@@ -56,17 +56,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(image: Image, *, as_json: bool) -> None:
-    found = image.integrity()
+    result = image.integrity()
     if as_json:
         keys = ("name", "offset", "size")
-        data = {name: getattr(found, name) for name in ("state", "problems", "proven")}
-        parts = [part._asdict() for part in found.parts]
-        appended = [{key: getattr(part, key) for key in keys} for part in found.appended]
+        data = {name: getattr(result, name) for name in ("state", "problems", "proven")}
+        parts = [part._asdict() for part in result.parts]
+        appended = [{key: getattr(part, key) for key in keys} for part in result.appended]
         print_json({"image": str(image.path), **data, "parts": parts, "appended": appended})
-    if found.state != digests.WHOLE:
-        raise ExaminedError(integrity.problem(image.path, found))
+    if result.state != digests.WHOLE:
+        raise ExaminedError(integrity.problem(image.path, result))
     if not as_json:
-        sys.stdout.write(f"{image.path.name}: whole: {integrity.summary(found)}\n")
+        sys.stdout.write(f"{image.path.name}: whole: {integrity.summary(result)}\n")
 
 
 def _definition(image: Image) -> str:

@@ -80,12 +80,12 @@ class _Parser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
         """Parse arguments; exit with a hint if one is nearly an option of this parser."""
-        found, rest = super().parse_known_args(args, namespace)
-        rest = self._left(found, rest)
+        parsed, rest = super().parse_known_args(args, namespace)
+        rest = self._left(parsed, rest)
         if problem := next(self._strange(rest, args or ()), None):
             output.report(problem)
             raise SystemExit(INPUT_WRONG)
-        return found, rest
+        return parsed, rest
 
     def _strange(self, rest: Sequence[str], words: Sequence[str]) -> Iterator[Problem]:
         """Yield problems of words that this parser does not know, and has a hint for."""
@@ -105,14 +105,14 @@ class _Parser(argparse.ArgumentParser):
             if hint:
                 yield Problem(f"unknown option '{option}'", hint=hint)
 
-    def _left(self, found: argparse.Namespace, rest: list[str]) -> list[str]:
+    def _left(self, namespace: argparse.Namespace, rest: list[str]) -> list[str]:
         """Append words after an option to the last positional, as argparse does not."""
         last = next(reversed(self._get_positional_actions()), None)
         options = any(each.startswith("-") for each in rest)
         if options or last is None or last.nargs not in ("*", "+"):
             return rest
         words = [self._get_value(last, each) for each in rest]
-        setattr(found, last.dest, [*getattr(found, last.dest), *words])
+        setattr(namespace, last.dest, [*getattr(namespace, last.dest), *words])
         return []
 
     def error(self, message: str) -> NoReturn:

@@ -90,8 +90,8 @@ def _read_request(arguments: argparse.Namespace) -> VerifyRequest:
 
 
 def _with_commands(result: Mapping[str, Any], arguments: argparse.Namespace) -> dict[str, Any]:
-    given = {f"--{name.replace('_', '-')}": getattr(arguments, name) for name in _REPEATED}
-    repeated = [word for name, value in given.items() if value for word in (name, str(value))]
+    options = {f"--{name.replace('_', '-')}": getattr(arguments, name) for name in _REPEATED}
+    repeated = [word for name, value in options.items() if value for word in (name, str(value))]
     rows = [
         {**row, "again": rerun_command(arguments.image, row["name"], repeated)}
         if row["state"] in (FAILED, ERROR) and not row["name"].startswith(_NO_CHECK)

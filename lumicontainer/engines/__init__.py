@@ -31,8 +31,8 @@ def prefixed(variables: Mapping[str, str]) -> dict[str, str]:
     """
     if not variables:
         return {}
-    found = {f"{prefix}ENV_{name}": v for prefix in _PREFIXES for name, v in variables.items()}
-    return found | {f"{prefix}_NO_EVAL": "1" for prefix in _PREFIXES}
+    values = {f"{prefix}ENV_{name}": v for prefix in _PREFIXES for name, v in variables.items()}
+    return values | {f"{prefix}_NO_EVAL": "1" for prefix in _PREFIXES}
 
 
 def find_engine() -> Engine:

@@ -59,10 +59,13 @@ def write_squashfs(image: Path) -> None:
     if a file of another program has the name of the copy.
     """
     target = _squashfs(image)
-    mark, found = f"{_MARK}{image_id(image)}\n".encode().ljust(_BLOCK, b"\0"), _last_block(target)
-    if found == mark:
+    mark, last_block = (
+        f"{_MARK}{image_id(image)}\n".encode().ljust(_BLOCK, b"\0"),
+        _last_block(target),
+    )
+    if last_block == mark:
         return
-    if os.path.lexists(target) and not found.startswith(_MARK.encode()):
+    if os.path.lexists(target) and not last_block.startswith(_MARK.encode()):
         raise InputError(in_the_way(target, "move it, or the image, to another folder"))
     root = sif.root(image)
     if sif.has_overlay(image):
@@ -94,8 +97,8 @@ def _squashfs(image: Path) -> Path:
 
 def _environment(layers: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Return what the image's own start would set, which the engine does not run."""
-    found, path = dict(DEFAULTS), list[str]()
+    variables, path = dict(DEFAULTS), list[str]()
     for layer in layers:
-        found = fold(found, layer.get("environment", {}), layer.get("prepend", {}))
+        variables = fold(variables, layer.get("environment", {}), layer.get("prepend", {}))
         path = [*layer.get("path", ()), *path]
-    return {**found, "PATH": search_path(path)}
+    return {**variables, "PATH": search_path(path)}

@@ -46,8 +46,8 @@ def kernel(image: Path, needs: Needs, name: str, folder: Path) -> OwnFile:
     """
     if needs.unfit():
         raise HostError(*needs.problems)
-    if found := _REPLACED.search(str(image.absolute())):
-        why = f"Jupyter replaces {found[0]} in the command of a kernel"
+    if replaced := _REPLACED.search(str(image.absolute())):
+        why = f"Jupyter replaces {replaced[0]} in the command of a kernel"
         raise InputError(Problem("invalid path of an image", str(image), why, "move the image"))
     host = Host(find_engine(), image.absolute(), needs)
     metadata = {"lumicontainer": f"{MARK} kernel.", **_metadata(host)}
@@ -67,8 +67,8 @@ def kernel(image: Path, needs: Needs, name: str, folder: Path) -> OwnFile:
 def _metadata(host: Host) -> Mapping[str, Any]:
     printed = process.capture(host.command(["python3", "-c", _METADATA]), limits=budget.ENGINE)
     with suppress(ValueError, RecursionError):
-        if isinstance(found := json.loads(printed), dict):
-            return found
+        if isinstance(metadata := json.loads(printed), dict):
+            return metadata
     why = "the Python package ipykernel is not in it"
     hint = (
         f"lumicontainer extend {shlex.quote(host.image.name)} ipykernel -o ipykernel.sqsh, "

@@ -92,8 +92,8 @@ def _programs(image: Path) -> tuple[str, ...]:
     command = find_engine().execute(
         image, ["sh", "-c", _HAS, "sh", *PROGRAMS, "bash"], binds=(), way="containall"
     )
-    found = process.capture(command, limits=budget.ENGINE).split()
-    return tuple(SHELL if each == "bash" else each for each in found)
+    programs = process.capture(command, limits=budget.ENGINE).split()
+    return tuple(SHELL if each == "bash" else each for each in programs)
 
 
 def write_modules(modules: Sequence[Module], prefix: Path, *, tcl: bool) -> Iterator[Path]:

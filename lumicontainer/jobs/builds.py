@@ -15,7 +15,7 @@ from lumicontainer.errors import HostError, JobError, LumicontainerError, Proble
 from lumicontainer.jobs import command, follow, slurm
 from lumicontainer.jobs.command import CommandJob, Resources
 from lumicontainer.jobs.folders import FOLDERS, job_folder, mark_beside
-from lumicontainer.jobs.follow import Asked, Listener
+from lumicontainer.jobs.follow import Listener, SbatchOptions
 from lumicontainer.system.terminal.progress import Task
 
 _ERRORS: tuple[type[LumicontainerError], ...]
@@ -39,7 +39,7 @@ class Invocation(NamedTuple):
 
 def run(
     words: Invocation,
-    asked: Asked,
+    sbatch: SbatchOptions,
     resources: Resources,
     *,
     cache: Path,
@@ -56,7 +56,7 @@ def run(
     parent, prefix = cache / FOLDERS, f"lumi-build-{stem}-"
     with job_folder(parent, prefix) as folder, mark_beside(output, folder) as mark:
         again = words.with_options("--job", str(folder))
-        job = CommandJob(again, folder, asked, resources, (mark,))
+        job = CommandJob(again, folder, sbatch, resources, (mark,))
         try:
             code = command.run(job, Listener(on_line, on_line))
         except BaseException:
@@ -75,7 +75,7 @@ class CompileJobs:
     command: Invocation
     folder: Path
     """The folder of the build's job."""
-    asked: Asked
+    sbatch: SbatchOptions
     cores: int
     at_once: int
     running: set[asyncio.Future[int]] = field(default_factory=set)
@@ -101,7 +101,7 @@ class CompileJobs:
         folder = Path(tempfile.mkdtemp(prefix=f"{layer}-", dir=self.folder))
         resources = Resources(self.cores, self.cores * memory_per_job + _SPARE)
         words = self.command.with_options("--only-compile", layer)
-        job = CommandJob(words, folder, self.asked, resources, name=self.folder.name)
+        job = CommandJob(words, folder, self.sbatch, resources, name=self.folder.name)
         listener = Listener(task.line, task.waiting)
         with ThreadPoolExecutor(1) as thread:
             loop = asyncio.get_running_loop()

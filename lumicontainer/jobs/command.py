@@ -15,7 +15,7 @@ from typing import NamedTuple
 from lumicontainer.core.render.jinja import fill
 from lumicontainer.errors import JobError, Problem
 from lumicontainer.jobs import follow, slurm, variables
-from lumicontainer.jobs.follow import Asked, Listener
+from lumicontainer.jobs.follow import Listener, SbatchOptions
 from lumicontainer.jobs.variables import write_private
 
 RESULT = "result"
@@ -56,7 +56,7 @@ class CommandJob:
     command: Sequence[str]
     folder: Path
     """A private folder on a file system that all nodes see."""
-    asked: Asked
+    sbatch: SbatchOptions
     resources: Resources
     marks: Sequence[Path] = ()
     """Files that the job must find, and removes."""
@@ -71,10 +71,10 @@ def run(job: CommandJob, listener: Listener) -> int:
     """
     path = job.folder / follow.COMMAND
     write_private(path, _script(job))
-    asked = replace(job.asked, more=(*job.asked.more, *variables.OPTIONS))
+    sbatch = replace(job.sbatch, more=(*job.sbatch.more, *variables.OPTIONS))
     text = fill("job.sh.j2", script=str(path), options=job.resources.options())
     try:
-        end = follow.run(job.folder, text, asked, listener, name=job.name)
+        end = follow.run(job.folder, text, sbatch, listener, name=job.name)
     finally:
         path.unlink(missing_ok=True)
     code = -1 if end.how else int((job.folder / follow.ENDED).read_text())

@@ -52,7 +52,7 @@ class End(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Asked:
+class SbatchOptions:
     """Hold what a job asks Slurm for, as options of sbatch; empty texts ask for nothing."""
 
     partition: str = ""
@@ -63,11 +63,13 @@ class Asked:
     def options(self) -> list[str]:
         """Return the options of sbatch."""
         named = ("partition", "account", "time")
-        given = [f"--{name}={value}" for name in named if (value := getattr(self, name))]
-        return [*given, *self.more]
+        options = [f"--{name}={value}" for name in named if (value := getattr(self, name))]
+        return [*options, *self.more]
 
 
-def run(folder: Path, text: str, asked: Asked, listener: Listener, *, name: str = "") -> End:
+def run(
+    folder: Path, text: str, sbatch: SbatchOptions, listener: Listener, *, name: str = ""
+) -> End:
     """Run a batch script to its end.
 
     If this is interrupted, it cancels the job. Raises ``JobError`` if Slurm refuses the job or
@@ -77,8 +79,8 @@ def run(folder: Path, text: str, asked: Asked, listener: Listener, *, name: str 
     path = folder / SCRIPT
     path.write_bytes(os.fsencode(text))
     options = [f"--job-name={name}", f"--output={str(folder / LOG).replace('%', '%%')}"]
-    options += [*asked.options(), str(path)]
-    slurm.check(options, asked.partition)
+    options += [*sbatch.options(), str(path)]
+    slurm.check(options, sbatch.partition)
     number = ""
     try:
         number = slurm.submit(options)

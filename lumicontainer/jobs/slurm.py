@@ -267,7 +267,7 @@ def _capture(*command: str, limits: Helper | None = None) -> str:
 
 
 def _environment() -> dict[str, str]:
-    found = {name: value for name, value in os.environ.items() if not _DEFAULTS.fullmatch(name)}
+    variables = {name: value for name, value in os.environ.items() if not _DEFAULTS.fullmatch(name)}
     # Only sbatch reads SBATCH_CLUSTERS; the others would look for the job in another cluster.
     clusters = os.environ.get("SBATCH_CLUSTERS")
-    return {**found, "SLURM_CLUSTERS": clusters} if clusters else found
+    return {**variables, "SLURM_CLUSTERS": clusters} if clusters else variables

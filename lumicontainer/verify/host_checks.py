@@ -71,16 +71,16 @@ def whole(request: Request) -> Outcome:
     """Check that every byte of an image is as the build wrote it."""
     try:
         parts = sif.partitions(request.image)
-        found = request.digests
+        result = request.digests
     except LumicontainerError as error:
         return _outcome([problem.why for problem in error.problems])
-    if problems := [*found.problems, *_damaged(request.image, parts)]:
+    if problems := [*result.problems, *_damaged(request.image, parts)]:
         return _outcome(problems)
     number = units.count(len(parts), "file system")
-    if found.state == NOT_RECORDED:
-        problem = integrity.problem(request.image, found)
+    if result.state == NOT_RECORDED:
+        problem = integrity.problem(request.image, result)
         return Outcome(SKIPPED, f"{problem.what}: {problem.why}", output=number)
-    return _outcome([], f"{number}; {integrity.summary(found)}")
+    return _outcome([], f"{number}; {integrity.summary(result)}")
 
 
 def _damaged(image: Path, parts: Iterable[Descriptor]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from lumicontainer.image.records import read_results
 from lumicontainer.inside.node.cpulist import parse_cpus
 from lumicontainer.jobs import command, follow, slurm, variables
 from lumicontainer.jobs.folders import FOLDERS, job_folder, mark_failed
-from lumicontainer.jobs.follow import Asked, Listener
+from lumicontainer.jobs.follow import Listener, SbatchOptions
 from lumicontainer.system import budget, process
 from lumicontainer.system.files.user_cache import cache_root, require_usable
 from lumicontainer.verify.local import names, verify_command
@@ -127,12 +127,12 @@ def run(job: Job, listener: Listener) -> Collected:
     if not job.steps:
         return Collected(())
     slurm.require("leave out --nodes and --partition to verify on this host")
-    asked = Asked(job.partition, job.account, more=variables.OPTIONS)
+    sbatch = SbatchOptions(job.partition, job.account, more=variables.OPTIONS)
     cache = cache_root()
     require_usable(cache)
     with job_folder(cache / FOLDERS, "lumi-verify-") as folder:
         variables.write_variables(folder)
-        end = follow.run(folder, script(job, folder), asked, listener)
+        end = follow.run(folder, script(job, folder), sbatch, listener)
         collected = _collect(job, folder, end.how)
         if collected.problem:
             mark_failed(folder)

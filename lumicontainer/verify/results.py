@@ -32,10 +32,10 @@ class PartialResult(NamedTuple):
 
     def rows(self) -> list[Row]:
         """Return the row of each check, an error without a result, then the report's other rows."""
-        found = {each["name"]: each for each in (self.data or {}).get("checks", ())}
+        reported = {each["name"]: each for each in (self.data or {}).get("checks", ())}
         outcome = Outcome(ERROR, self.why or self.interrupted or "lumi-verify did not report it")
-        own = [found.pop(each["name"], None) or row(each, outcome) for each in self.checks]
-        return [*own, *found.values()]
+        own = [reported.pop(each["name"], None) or row(each, outcome) for each in self.checks]
+        return [*own, *reported.values()]
 
 
 def joined(

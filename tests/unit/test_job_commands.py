@@ -7,7 +7,7 @@ import pytest
 
 from lumicontainer.jobs import command, follow, slurm
 from lumicontainer.jobs.command import CommandJob, Resources
-from lumicontainer.jobs.follow import Asked, Listener
+from lumicontainer.jobs.follow import SbatchOptions, Listener
 from lumicontainer.verify import job as verify
 
 from .test_verify_results import check, job_of
@@ -46,7 +46,7 @@ def test_variables_and_folders_that_are_not_utf_8_reach_a_job(
     monkeypatch.setenv("NAME", name)
     folder = tmp_path / name
     folder.mkdir()
-    job = CommandJob(["printenv", "NAME"], folder, Asked(), Resources(1, 1 << 30))
+    job = CommandJob(["printenv", "NAME"], folder, SbatchOptions(), Resources(1, 1 << 30))
     assert command.run(job, Listener(lambda _: None)) == 0
     assert (folder / command.RESULT).read_bytes() == b"J\xf6rg\n"
 
@@ -60,7 +60,7 @@ def reason_of_waiting(folder: Path) -> str:
         go.touch()
 
     words = ["sh", "-c", 'until [ -e "$0" ]; do sleep 0.1; done', str(go)]
-    job = CommandJob(words, folder / "job", Asked(), Resources(1, 1 << 30))
+    job = CommandJob(words, folder / "job", SbatchOptions(), Resources(1, 1 << 30))
     job.folder.mkdir()
     assert command.run(job, Listener(lambda _: None, say)) == 0
     return said[0]
