@@ -7,7 +7,7 @@ import pytest
 
 from lumicontainer.jobs import command, follow, slurm
 from lumicontainer.jobs.command import CommandJob, Resources
-from lumicontainer.jobs.follow import SbatchOptions, Listener
+from lumicontainer.jobs.follow import Listener, SbatchOptions
 from lumicontainer.verify import job as verify
 
 from .test_verify_results import check, job_of
@@ -85,7 +85,7 @@ def test_a_job_that_cannot_be_cancelled_is_named(one_node: Path, tmp_path: Path)
         if "submitted" in line:
             raise KeyboardInterrupt
 
-    job = CommandJob(["true"], tmp_path, Asked(), Resources(1, 1 << 30))
+    job = CommandJob(["true"], tmp_path, SbatchOptions(), Resources(1, 1 << 30))
     with pytest.raises(KeyboardInterrupt):
         command.run(job, Listener(interrupt))
     assert lines[-1] == "the job may still run; end it with: scancel 7"
