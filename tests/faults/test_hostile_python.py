@@ -5,14 +5,18 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer.errors import HOST_UNFIT, INPUT_WRONG
+
 from ..integration.conftest import lumicontainer, recipes, small, write_small
 
 __all__ = ["recipes", "small"]
 
 
-def build(folder: Path, prints: str, *words: object, code: int) -> subprocess.CompletedProcess[str]:
-    """Build an image whose Python runs a command of the shell in place of lumi-verify."""
-    verifies = f'case "$*" in *lumi-verify*) {prints}; exit ;; esac'
+def build(
+    folder: Path, prints: str, *words: object, code: int, asked: str = "lumi-verify"
+) -> subprocess.CompletedProcess[str]:
+    """Build an image whose Python runs a command of the shell in place of what it is asked."""
+    verifies = f'case "$*" in *{asked}*) {prints}; exit ;; esac'
     script = f'#!/bin/sh\n{verifies}\nexec python3.11 "$@"\n'
     install = (
         "set -euo pipefail\nmkdir /opt/greet\necho x >/opt/greet/greeting\nrm /usr/bin/python3\n"
@@ -36,3 +40,23 @@ def test_a_report_without_end_fills_neither_memory_nor_disk(tmp_path: Path) -> N
     build(tmp_path, "exec cat /dev/zero", "--no-verify", code=0)
     done = lumicontainer("verify", tmp_path / "x.sif", code=1)
     assert "it printed more than 67108864 bytes" in done.stdout
+
+
+LIES = {
+    "no end": ("exec cat /dev/zero", HOST_UNFIT, "it printed more than 67108864 bytes"),
+    "other JSON": ("echo '{\"python\": [1]}'", INPUT_WRONG, "does not list its packages"),
+    "a terminal": ("printf '\\033[2J'; exit 3", HOST_UNFIT, "failed (exit code 3)"),
+}
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("lie", LIES)
+def test_an_extension_does_not_believe_the_python_of_its_image(tmp_path: Path, lie: str) -> None:
+    prints, code, why = LIES[lie]
+    build(tmp_path, prints, "--no-verify", code=0, asked="image.facts")
+    image = tmp_path / "x.sif"
+    done = lumicontainer("extend", image, "rich", "--output", tmp_path / "more.sqsh", code=code)
+    assert why in done.stderr
+    assert "\x1b" not in done.stderr
+    assert not (tmp_path / "more.sqsh").exists()
+    lumicontainer("inspect", image, code=0)
