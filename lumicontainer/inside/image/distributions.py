@@ -1,9 +1,12 @@
 """List the Python packages of the image and their files."""
 
+from __future__ import annotations
+
 import csv
 import io
 import os
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -41,12 +44,16 @@ class Package:
                     yield path, int(row[2]) if _SIZE.fullmatch(row[2]) else UNSAID
 
     def text(self, name: str) -> str:
-        """Return a file of its metadata, or "" if there is none."""
-        return self._distribution.read_text(name) or ""
+        """Return a file of its metadata, or "" if there is none that is UTF-8."""
+        with suppress(UnicodeDecodeError):
+            return self._distribution.read_text(name) or ""
+        return ""
 
     def requires(self) -> list[str]:
         """Return its requirements, with their markers (PEP 508)."""
-        return list(self._distribution.requires or ())
+        with suppress(UnicodeDecodeError):
+            return list(self._distribution.requires or ())
+        return []
 
     def modules(self) -> Sequence[str]:
         """Return the modules that programs import from it."""
@@ -71,9 +78,18 @@ def _module(path: str, folder: str) -> str:
 def packages() -> list[Package]:
     """Return the packages that a program sees; of each name the first, which it would import."""
     found: dict[str, Package] = {}
-    for distribution in distributions():
-        # A folder that is not a package's has no name.
-        if distribution.metadata["Name"]:
-            package = Package(distribution)
+    for package in map(_read_package, distributions()):
+        if package:
             found.setdefault(plain_name(package.name), package)
     return list(found.values())
+
+
+def _read_package(distribution: Distribution) -> Package | None:
+    """Return a package; None for a folder that is not one, or whose metadata is not UTF-8."""
+    try:
+        metadata = distribution.metadata
+    except UnicodeDecodeError as error:
+        where = os.path.normpath(str(distribution.locate_file("")))
+        print(f"warning: a package in {where} is left out: {error}", file=sys.stderr)
+        return None
+    return Package(distribution) if metadata["Name"] and metadata["Version"] else None

@@ -51,6 +51,30 @@ def test_each_file_has_its_place_and_its_size(found: dict[str, Package], tmp_pat
     assert len(files) == len(RECORD.splitlines())
 
 
+@pytest.mark.parametrize("name", ["RECORD", "top_level.txt", "requires.txt"])
+def test_a_list_that_is_not_utf_8_is_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    notes = tmp_path / "old-1.egg-info"
+    notes.mkdir()
+    (notes / "PKG-INFO").write_text("Name: old\nVersion: 1\n")
+    (notes / name).write_bytes(b"\xe9,,\n")
+    monkeypatch.setattr("sys.path", [str(tmp_path)])
+    (old,) = packages()
+    assert (list(old.files), old.modules(), old.requires()) == ([], [], [])
+
+
+@pytest.mark.parametrize("text", [b"Name: old\nVersion: 1\nSummary: \xe9\n", b"Name: old\n", b""])
+def test_a_package_that_no_program_can_read_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: bytes
+) -> None:
+    for name, metadata in (("new", b"Name: new\nVersion: 2\n"), ("old", text)):
+        (tmp_path / f"{name}-1.dist-info").mkdir()
+        (tmp_path / f"{name}-1.dist-info/METADATA").write_bytes(metadata)
+    monkeypatch.setattr("sys.path", [str(tmp_path)])
+    assert [each.name for each in packages()] == ["new"]
+
+
 def test_system_packages_are_those_that_are_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
