@@ -75,40 +75,40 @@ def sizes(plan: Plan, cache: Cache) -> Sizes:
     first, *others = plan.resolved.included()
     unpacked = {layer.name: layer.content.expects.size for layer in others}
     unpacked[BASE] = first.content.expects.size
-    there = [entry.size for entry in stack_of(plan, cache.entry)]
+    cached = [entry.size for entry in stack_of(plan, cache.entry)]
     if plan.bootstrap.file:
         unpacked[BASE] = _IN_PLACE
-    missing = [BASE, *(step.name for step in plan.steps)][len(there) :]
+    missing = [BASE, *(step.name for step in plan.steps)][len(cached) :]
     known = (earlier[name] for name in missing if name in earlier)
     new = (unpacked.get(name, 0) // _EXPANSION for name in missing if name not in earlier)
     file = Path(plan.bootstrap.file) if plan.bootstrap.file else None
     image = file.stat().st_size if file and file.is_file() else 0
-    return Sizes(sum(there), tuple(known), tuple(size or _UNKNOWN for size in new), image)
+    return Sizes(sum(cached), tuple(known), tuple(size or _UNKNOWN for size in new), image)
 
 
-def work(found: Sizes, folder: Path, *, unpacks: bool, unpacked: bool) -> Need:
+def work(sizes: Sizes, folder: Path, *, unpacks: bool, unpacked: bool) -> Need:
     """Return what a build's own files need; ``unpacked`` if the tree of the layers exists."""
-    inodes = _INODES if found.known or found.expected or unpacks else 100
-    size = found.temporary(unpacks=unpacks, unpacked=unpacked)
+    inodes = _INODES if sizes.known or sizes.expected or unpacks else 100
+    size = sizes.temporary(unpacks=unpacks, unpacked=unpacked)
     return Need("the build's files", folder, size, inodes, "LUMICONTAINER_TMPDIR")
 
 
-def to_convert(found: Sizes, cache: Cache, compression: str) -> int:
+def to_convert(sizes: Sizes, cache: Cache, compression: str) -> int:
     """Return about how many bytes of layers the cache has to get in another compression."""
     if compression == "zstd":
         return 0
-    there = sum(each.size for each in cache.entries() if each.kind == compression)
-    return max(0, found.cached + found.missing - there)
+    converted = sum(each.size for each in cache.entries() if each.kind == compression)
+    return max(0, sizes.cached + sizes.missing - converted)
 
 
-def results(found: Sizes, cache: Path, output: Path, converted: int = 0) -> list[Need]:
+def results(sizes: Sizes, cache: Path, output: Path, converted: int = 0) -> list[Need]:
     """Return what the folders of a build's results need.
 
     ``converted`` are the bytes of layers in another compression, which the cache gets too.
     """
-    size = found.image + found.cached + found.missing + _SPARE
+    size = sizes.image + sizes.cached + sizes.missing + _SPARE
     image = Need("the image", output.parent, size, 2, "--output")
-    return [cache_need(cache, found.missing + converted), image]
+    return [cache_need(cache, sizes.missing + converted), image]
 
 
 def cache_need(root: Path, size: int) -> Need:
@@ -127,14 +127,14 @@ def shared_warning(temporary: Path, node: Node | None = None) -> Problem | None:
     return Problem(what, str(temporary), why, hint, level="warning")
 
 
-def require(wanted: Sequence[Need]) -> None:
+def require(places: Sequence[Need]) -> None:
     """Raise ``SpaceError`` with every file system that has too little free space.
 
     Quotas count if the file system reports them, as Lustre does for a project. A quota that is used
     up is found by writing a file.
     """
     together: dict[tuple[int, ...], list[Need]] = {}
-    for need in wanted:
+    for need in places:
         # With Lustre's project quotas, folders of one file system differ in their size.
         place = (need.folder.stat().st_dev, os.statvfs(need.folder).f_blocks)
         together.setdefault(place, []).append(need)
@@ -160,8 +160,8 @@ def _problems(needs: Sequence[Need]) -> list[Problem]:
         inodes = needed.format(f"{total.inodes} inodes")
         reasons.append(f"{inodes}, and {state.f_favail} are free")
     where = "\n".join(str(need.folder) for need in needs)
-    found = [Problem(what, where, why, hint) for why in reasons]
-    return found or [problem for need in needs for problem in _unwritable(need)]
+    problems = [Problem(what, where, why, hint) for why in reasons]
+    return problems or [problem for need in needs for problem in _unwritable(need)]
 
 
 def _total(needs: Sequence[Need]) -> Need:
@@ -184,8 +184,8 @@ def _unwritable(need: Need) -> list[Problem]:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        found = refused(error, what, str(need.folder), hint)
-        if not isinstance(found, SpaceError):
+        refusal = refused(error, what, str(need.folder), hint)
+        if not isinstance(refusal, SpaceError):
             raise
-        return list(found.problems)
+        return list(refusal.problems)
     return []

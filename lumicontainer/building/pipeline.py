@@ -57,12 +57,12 @@ async def build(builder: Builder, output: Path, *, verify: bool = True, more: in
 
 def require_space(builder: Builder, output: Path) -> None:
     """Raise ``SpaceError`` if a folder has too little space."""
-    found = disk_space.sizes(builder.plan, builder.cache)
+    sizes = disk_space.sizes(builder.plan, builder.cache)
     place, unpacks = builder.place, builder.runtime.checks_tree
-    work = disk_space.work(found, place.root, unpacks=unpacks, unpacked=place.sandbox.exists())
-    wanted = compression_of(builder.runtime, builder.plan.resolved.platform)
-    converted = disk_space.to_convert(found, builder.cache, wanted)
-    disk_space.require([work, *disk_space.results(found, builder.cache.root, output, converted)])
+    work = disk_space.work(sizes, place.root, unpacks=unpacks, unpacked=place.sandbox.exists())
+    compression = compression_of(builder.runtime, builder.plan.resolved.platform)
+    converted = disk_space.to_convert(sizes, builder.cache, compression)
+    disk_space.require([work, *disk_space.results(sizes, builder.cache.root, output, converted)])
 
 
 async def _build(builder: Builder, output: Path, *, verify: bool, more: int) -> Stack:
@@ -139,8 +139,8 @@ async def compile_layer(builder: Builder, name: str) -> store.Entry:
 
 def _missing_steps(builder: Builder) -> Sequence[Step]:
     """Return the steps from the first one that is not cached; no layer is verified."""
-    there = 0 if builder.fresh else len(builder.cached())
-    return builder.plan.steps[max(0, there - 1) :]
+    cached = 0 if builder.fresh else len(builder.cached())
+    return builder.plan.steps[max(0, cached - 1) :]
 
 
 def _compiles_at_once(builder: Builder, steps: Iterable[Step]) -> int:
@@ -206,5 +206,5 @@ def _public_mirror(base: store.Entry, release: str) -> str:
         text = process.capture(["unsquashfs", "-cat", str(base.layer), "etc/apt/sources.list"])
     except process.ProgramError:
         text = ""
-    found = re.search(rf"(?m)^deb (\S+) {re.escape(release)} main\b", text)
-    return found[1].rstrip("/") if found else ""
+    match = re.search(rf"(?m)^deb (\S+) {re.escape(release)} main\b", text)
+    return match[1].rstrip("/") if match else ""

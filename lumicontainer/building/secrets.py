@@ -18,15 +18,15 @@ _LARGEST = 1 << 20
 _GIVEN = re.compile(r"id=(?P<id>[^,]+),src=(?P<src>.+)")
 
 
-def read_secrets(given: Iterable[str], plan: Plan) -> dict[str, Path]:
+def read_secrets(words: Iterable[str], plan: Plan) -> dict[str, Path]:
     """Return the files of the options ``--secret`` by id.
 
     Raises ``InputError`` with all invalid options and files, and all secrets that are missing or
     that no layer requires.
     """
-    wanted = {secret: step.name for step in plan.steps for secret in step.secrets}
-    found, problems = {}, []
-    for text in given:
+    steps = {secret: step.name for step in plan.steps for secret in step.secrets}
+    secrets, problems = {}, []
+    for text in words:
         match = _GIVEN.fullmatch(text)
         if match is None:
             hint = "write --secret id=NAME,src=FILE, with a file that holds the secret alone"
@@ -34,21 +34,21 @@ def read_secrets(given: Iterable[str], plan: Plan) -> dict[str, Path]:
             continue
         # Path.expanduser raises where there is no such user.
         secret, path = match["id"], Path(os.path.expanduser(match["src"])).absolute()  # noqa: PTH111
-        if secret not in wanted:
+        if secret not in steps:
             what = f"no layer requires the secret '{secret}'"
             alone = f"leave --secret out, or write 'secrets: [{secret}]' into a layer that uses it"
-            hint = did_you_mean(secret, wanted) or alone
+            hint = did_you_mean(secret, steps) or alone
             problems.append(Problem(what, "--secret", hint=hint))
         problems += _unfit(path)
-        found[secret] = path
-    for secret in wanted.keys() - found.keys():
-        what = f"the layer '{wanted[secret]}' requires the secret '{secret}'"
+        secrets[secret] = path
+    for secret in steps.keys() - secrets.keys():
+        what = f"the layer '{steps[secret]}' requires the secret '{secret}'"
         problems.append(Problem(what, hint=f"add --secret id={secret},src=FILE"))
     if problems:
         raise InputError(*problems)
-    for path in found.values():
+    for path in secrets.values():
         masking.hide_file(path.read_bytes())
-    return found
+    return secrets
 
 
 def _unfit(path: Path) -> list[Problem]:

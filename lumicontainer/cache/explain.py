@@ -71,7 +71,7 @@ def walk(plan: Plan, entries: Iterable[Entry]) -> list[Needed]:
     """Return the objects that a build of the plan needs, in order."""
     cached = {entry.name: entry for entry in entries}
     keys = {entry.key for entry in cached.values()}
-    found: list[Needed] = []
+    parts: list[Needed] = []
 
     def add(
         name: str, kind: str, key: str, inputs: Mapping[str, Any], below: str | None
@@ -82,7 +82,7 @@ def walk(plan: Plan, entries: Iterable[Entry]) -> list[Needed]:
         publisher = entry.publisher if entry else ""
         if entry:
             state = SHARED if publisher else CACHED
-        found.append(Needed(name, kind, key, inputs, below, state, publisher))
+        parts.append(Needed(name, kind, key, inputs, below, state, publisher))
         return entry.tree if entry else None
 
     tree = add(BASE, "layer", plan.base_key, plan.base_inputs, "")
@@ -93,7 +93,7 @@ def walk(plan: Plan, entries: Iterable[Entry]) -> list[Needed]:
         if wheels and not is_cached:
             add(wheels.name, "wheels", wheels.key, wheels.inputs, trees[wheels.parent])
         tree = trees[step.key] = add(step.name, "layer", step.key, step.inputs, below)
-    return found
+    return parts
 
 
 def stack_of(plan: Plan, look: Callable[[str], Entry | None]) -> Iterator[Entry]:
@@ -130,10 +130,10 @@ def changes(part: Needed, relative: Entry) -> list[InputChange]:
     The program depends on other inputs, so it is listed only if no other input changed. If no input
     changed, the layer below did.
     """
-    found = differences(relative.inputs, part.inputs)
-    if not found and relative.parent != part.below:
+    inputs = differences(relative.inputs, part.inputs)
+    if not inputs and relative.parent != part.below:
         return [InputChange(("parent",), relative.parent, part.below)]
-    return [each for each in found if each.path != ("program",)] or found
+    return [each for each in inputs if each.path != ("program",)] or inputs
 
 
 def _text(value: Any) -> str:

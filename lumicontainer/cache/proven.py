@@ -23,12 +23,12 @@ def is_whole(image: Path) -> IntegrityResult:
         store = Cache(cache_root()).open()
     if store and store.has_passed(name):
         return IntegrityResult(WHOLE)
-    found = check_image(image)
+    result = check_image(image)
     # The name differs if the file changed while it was read.
-    if store and found.state == WHOLE and _name(image) == name:
+    if store and result.state == WHOLE and _name(image) == name:
         with contextlib.suppress(OSError):
             store.note_passed(name)
-    return found
+    return result
 
 
 def _name(image: Path) -> str:

@@ -398,9 +398,9 @@ def prove_files(names: Collection[str], opened: Callable[[str], BufferedReader],
         with opened(file) as stream:
             return stream.read(LARGEST)
 
-    named, found = sums_of(read(SUMS)), {*names} - {SUMS}
-    if found != named.keys():
-        raise Damaged(f"its files differ from its sums: {sorted(found ^ named.keys())}")
+    named, present = sums_of(read(SUMS)), {*names} - {SUMS}
+    if present != named.keys():
+        raise Damaged(f"its files differ from its sums: {sorted(present ^ named.keys())}")
     for file, digest in named.items():
         with opened(file) as stream:
             if hashlib.file_digest(stream, "sha256").hexdigest() != digest:

@@ -84,11 +84,11 @@ def note(store: Cache, image: Path, stack: Sequence[Entry], entries: Iterable[En
 
 
 def _objects(stack: Sequence[Entry], entries: Iterable[Entry]) -> list[str]:
-    wanted = {str(entry.inputs.get("compiled")) for entry in stack}
-    wanted |= {conversion_key(entry, "gzip") for entry in stack}
+    keys = {str(entry.inputs.get("compiled")) for entry in stack}
+    keys |= {conversion_key(entry, "gzip") for entry in stack}
     image = str(stack[0].inputs.get("image"))
-    wanted |= {image_key(kind, image) for kind in (FILES, PACKED_IMAGE, GZIP_IMAGE)}
-    others = [e for e in entries if e.kind != "layer" and e.key in wanted]
+    keys |= {image_key(kind, image) for kind in (FILES, PACKED_IMAGE, GZIP_IMAGE)}
+    others = [e for e in entries if e.kind != "layer" and e.key in keys]
     return [entry.name for entry in (*stack, *others)]
 
 
@@ -120,8 +120,8 @@ def size_limit(store: Cache, entries: Iterable[Entry]) -> int:
     LUMICONTAINER_CACHE_SIZE sets it. Otherwise the largest image in use must fit twice, so that a
     change of its recipe keeps what the new image shares with the old one.
     """
-    if (wanted := wanted_limit()) is not None:
-        return wanted
+    if (limit := wanted_limit()) is not None:
+        return limit
     sizes = {entry.name: entry.size for entry in entries}
     images = (sum(sizes.get(name, 0) for name in use.objects) for use in uses(store))
     return max(DEFAULT_SIZE, 2 * max(images, default=0))

@@ -63,14 +63,14 @@ def needs_of(image: Path, platform: Platform) -> Needs:
     """
     own = records.is_recorded(image)
     record = records.resolved(image) if own else {"platform": {"name": platform.name}}
-    found = _of_the_image(image, _wanted(record, platform))
+    needs = _of_the_image(image, _wanted(record, platform))
     trust = trust_of(os.environ)
     why = "the path of the host's CA bundle in the container"
     variables = (Set(name, path, why) for name, path in trust.variables.items())
-    return found._replace(
-        mounts=(*found.mounts, *trust.mounts),
-        variables=(*found.variables, *variables),
-        problems=(*of_another(image, record, platform), *found.problems, *_unknown(image, own)),
+    return needs._replace(
+        mounts=(*needs.mounts, *trust.mounts),
+        variables=(*needs.variables, *variables),
+        problems=(*of_another(image, record, platform), *needs.problems, *_unknown(image, own)),
         exports=_exports(record),
     )
 
@@ -88,13 +88,13 @@ def static_needs(image: Path, platform: Platform) -> Needs:
     Raises ``HostError`` if the image also takes libraries, because these differ between hosts.
     """
     record = records.resolved(image)
-    wanted = _wanted(record, platform)
-    if wanted.libraries:
+    sources = _wanted(record, platform)
+    if sources.libraries:
         why = "what these need in turn is found on the host that runs the image"
         hint = f"call lumicontainer binds {image.name} in the job"
         what = "the image takes libraries of its host"
         raise HostError(Problem(what, str(image), why, hint))
-    mounts = tuple(Mount(bind.path, bind.path, bind.reason) for bind in wanted.binds)
+    mounts = tuple(Mount(bind.path, bind.path, bind.reason) for bind in sources.binds)
     problems = tuple(of_another(image, record, platform))
     return Needs(mounts, problems=problems, exports=_exports(record))
 
@@ -152,36 +152,36 @@ def _wanted(record: Mapping[str, Any], platform: Platform) -> _Wanted:
     return _Wanted([*binds.values()], recorded_binds(record, "host_libraries"))
 
 
-def _of_the_image(image: Path, wanted: _Wanted) -> Needs:
-    there = [bind for bind in wanted.binds if is_there(bind.path)]
-    mounts = tuple(Mount(bind.path, bind.path, bind.reason) for bind in there)
-    absent = tuple(bind for bind in wanted.binds if bind not in there)
-    if not wanted.libraries:
+def _of_the_image(image: Path, sources: _Wanted) -> Needs:
+    present = [bind for bind in sources.binds if is_there(bind.path)]
+    mounts = tuple(Mount(bind.path, bind.path, bind.reason) for bind in present)
+    absent = tuple(bind for bind in sources.binds if bind not in present)
+    if not sources.libraries:
         return Needs(mounts, absent=absent)
     # The folders of loaded modules come last, because containers do not get them.
     folders = os.environ.get(VARIABLE, "").split(":")
     host = Tree("/", last=[each for each in folders if each.startswith("/")])
-    found, own = _closure(image, wanted, host)
+    closure, own = _closure(image, sources, host)
     variable = Set(VARIABLE, ":".join((FOLDER, *own)), "the host's libraries come first")
-    variables = (variable,) if found.mounts else ()
-    return Needs((*mounts, *found.mounts), variables, absent, found.problems)
+    variables = (variable,) if closure.mounts else ()
+    return Needs((*mounts, *closure.mounts), variables, absent, closure.problems)
 
 
 def closure_in(root: Path, image: Path, platform: Platform) -> Closure | None:
     """Return what an image takes from the host with the root folder ``root``; None for nothing."""
-    wanted = _wanted(records.resolved(image), platform)
-    return _closure(image, wanted, Tree(str(root.absolute())))[0] if wanted.libraries else None
+    sources = _wanted(records.resolved(image), platform)
+    return _closure(image, sources, Tree(str(root.absolute())))[0] if sources.libraries else None
 
 
-def _closure(image: Path, wanted: _Wanted, host: Tree) -> tuple[Closure, tuple[str, ...]]:
-    libraries = [located(each, host, os.environ) for each in wanted.libraries]
-    seen = [each.path for each in wanted.binds if is_there(host.file(each.path))]
+def _closure(image: Path, sources: _Wanted, host: Tree) -> tuple[Closure, tuple[str, ...]]:
+    libraries = [located(each, host, os.environ) for each in sources.libraries]
+    seen = [each.path for each in sources.binds if is_there(host.file(each.path))]
     folders: tuple[str, ...] = ()
 
     def ask(names: Sequence[str]) -> Mapping[str, Library]:
         nonlocal folders
-        found, folders = _ask(image, names)
-        return found
+        answers, folders = _ask(image, names)
+        return answers
 
     return close(libraries, host, ask, seen=seen), folders
 

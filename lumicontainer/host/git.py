@@ -48,11 +48,13 @@ def whole_commit(url: str, commit: str, mirrors: Mapping[str, str]) -> str:
         _copy_history(at)
         bare = str(at.folder)
         names = at.git("-C", bare, "rev-parse", f"--disambiguate={commit}").split()
-        found = [each for each in names if at.git("-C", bare, "cat-file", "-t", each) == "commit\n"]
-    if len(found) != 1:
-        what = f"the commit {commit} is ambiguous" if found else f"there is no commit {commit}"
+        commits = [
+            each for each in names if at.git("-C", bare, "cat-file", "-t", each) == "commit\n"
+        ]
+    if len(commits) != 1:
+        what = f"the commit {commit} is ambiguous" if commits else f"there is no commit {commit}"
         raise DownloadError(Problem(what, url, hint="correct the commit"))
-    return found[0]
+    return commits[0]
 
 
 def resolve_revision(url: str, revision: str, mirrors: Mapping[str, str]) -> str:
@@ -67,10 +69,10 @@ def resolve_revision(url: str, revision: str, mirrors: Mapping[str, str]) -> str
     if revision and not revision.startswith("refs/"):
         names = [f"refs/heads/{revision}", f"refs/tags/{revision}"]
     names = [each for name in names for each in (f"{name}^{{}}", name)]
-    found = _read_names(url, names, mirrors)
+    advertised = _read_names(url, names, mirrors)
     for name in names:
-        if name in found and _WHOLE.fullmatch(found[name]):
-            return found[name]
+        if name in advertised and _WHOLE.fullmatch(advertised[name]):
+            return advertised[name]
     if _DIGITS.fullmatch(revision):
         return whole_commit(url, revision, mirrors)
     what = f"the repository has no branch or tag '{revision or 'HEAD'}'"
@@ -133,18 +135,18 @@ def require_git() -> None:
 
 def repository_name(url: str) -> str:
     """Return the last part of the URL of a repository."""
-    found = urlsplit(url).path.rstrip("/").rpartition("/")[2].removesuffix(".git")
-    return found if re.fullmatch(r"[A-Za-z0-9][\w.-]*", found) else "repository"
+    name = urlsplit(url).path.rstrip("/").rpartition("/")[2].removesuffix(".git")
+    return name if re.fullmatch(r"[A-Za-z0-9][\w.-]*", name) else "repository"
 
 
 @contextmanager
 def _open_repository(url: str, mirrors: Mapping[str, str]) -> Iterator[Repository]:
     """Yield a repository that git asks with settings of ours alone."""
     with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
-        there, home = mirrored(url, mirrors), Path(folder)
+        mirror, home = mirrored(url, mirrors), Path(folder)
         (home / ".gitconfig").write_text(_settings(budget.SOURCE))
-        there = _set_password_apart(there, home)
-        environment = _environment(home, there)
+        mirror = _set_password_apart(mirror, home)
+        environment = _environment(home, mirror)
 
         def git(*words: str) -> str:
             limits = (str(each >> 10) for each in (budget.SOURCE.most, budget.GIT_MEMORY))
@@ -154,7 +156,7 @@ def _open_repository(url: str, mirrors: Mapping[str, str]) -> Iterator[Repositor
                 raise process.ProgramError(["git"], done.returncode, done.stderr)
             return done.stdout
 
-        yield Repository(there, home / "bare", git)
+        yield Repository(mirror, home / "bare", git)
 
 
 def _copy_history(at: Repository) -> None:

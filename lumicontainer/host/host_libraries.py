@@ -66,49 +66,49 @@ class Closure(NamedTuple):
     """Problems of the level ``warning`` concern libraries that programs may open, or not."""
 
 
-def located(wanted: Bind, host: Tree, env: Mapping[str, str]) -> Bind:
+def located(bind: Bind, host: Tree, env: Mapping[str, str]) -> Bind:
     """Return a library at its path on this host: the folder of a variable, else the newest.
 
     A path such as ``${HOME_OF_X:-/opt/x/*}/lib/libx.so`` leaves that open.
     """
-    parts = re.fullmatch(OPEN_PATH, wanted.path)
+    parts = re.fullmatch(OPEN_PATH, bind.path)
     if parts is None:
-        return wanted
+        return bind
     variable, pattern, rest = parts.groups()
-    given = env.get(variable, "") + rest
-    if given.startswith("/") and Path(host.file(given)).exists():
-        return wanted._replace(path=given)
+    value = env.get(variable, "") + rest
+    if value.startswith("/") and Path(host.file(value)).exists():
+        return bind._replace(path=value)
     root = Path(host.file("/"))
-    found = [f"/{path.relative_to(root)}" for path in root.glob((pattern + rest).lstrip("/"))]
-    return wanted._replace(path=max(found, key=_numbers, default=pattern + rest))
+    paths = [f"/{path.relative_to(root)}" for path in root.glob((pattern + rest).lstrip("/"))]
+    return bind._replace(path=max(paths, key=_numbers, default=pattern + rest))
 
 
 def _numbers(path: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", path)]
 
 
-def close(wanted: Sequence[Bind], host: Tree, ask: Ask, *, seen: Sequence[str] = ()) -> Closure:
+def close(libraries: Sequence[Bind], host: Tree, ask: Ask, *, seen: Sequence[str] = ()) -> Closure:
     """Return what must be bound for ``wanted``, and what cannot work.
 
     ``seen`` are the paths of the host that are bound at the same path. As long as nothing is known
     of the image, all libraries count, so one question is nearly always enough.
     """
     known: dict[str, Library | None] = {}
-    asked: set[str] = set()
+    names: set[str] = set()
 
     def image(name: str) -> Library | None:
-        asked.add(name)
+        names.add(name)
         return known.get(name)
 
     while True:
-        found = _closed(wanted, _Work(host, image, tuple(seen)))
-        if not (new := sorted(asked - known.keys())):
-            return found
+        closure = _closed(libraries, _Work(host, image, tuple(seen)))
+        if not (new := sorted(names - known.keys())):
+            return closure
         known |= {**dict.fromkeys(new), **ask(new)}
 
 
-def _closed(wanted: Sequence[Bind], work: "_Work") -> Closure:
-    for bind in wanted:
+def _closed(libraries: Sequence[Bind], work: "_Work") -> Closure:
+    for bind in libraries:
         work.want(bind)
     work.follow()
     work.open()
@@ -240,8 +240,8 @@ class _Work:
                 yield Mount(library.path, path, self.reasons[path])
 
     def problem(self, library: Library, what: str, why: str, hint: str) -> Problem:
-        asked = self.asked.get(library.path, "")
-        where = f"{library.path} ({asked})" if asked else library.path
+        origin = self.asked.get(library.path, "")
+        where = f"{library.path} ({origin})" if origin else library.path
         level = "warning" if library.path in self.optional else "error"
         return Problem(what, where, why, hint, level)
 
@@ -285,8 +285,8 @@ def _unmet_symbols(library: Library, work: _Work) -> Iterator[Problem]:
     own = [each for name in sorted(GLIBC) if (each := work.image(name))]
     versions = {version for each in own for version in each.elf.provides}
     for symbol in library.elf.undefined:
-        wanted = symbol.file in GLIBC and not symbol.weak and symbol.version in versions
-        if wanted and not any(str(symbol) in each.elf.defined for each in own):
+        required = symbol.file in GLIBC and not symbol.weak and symbol.version in versions
+        if required and not any(str(symbol) in each.elf.defined for each in own):
             what = f"the image's {symbol.file} has no {symbol}"
             why = f"{library.name} of the host needs it: only the host's glibc has it"
             yield work.problem(library, what, why, _OTHER_BASE)
@@ -303,9 +303,9 @@ _OTHER_BASE = (
 def _too_new(version: Version, library: Library, provider: Library, work: _Work) -> Problem:
     pair = (version.file, version.name)
     symbols = [each.name for each in library.elf.undefined if (each.file, each.version) == pair]
-    asked = f" for {', '.join(symbols[:5])}" if symbols else ""
+    symbol_names = f" for {', '.join(symbols[:5])}" if symbols else ""
     more = f" and {len(symbols) - 5} more" if len(symbols) > 5 else ""
-    why = f"{library.name} of the host needs it{asked}{more}"
+    why = f"{library.name} of the host needs it{symbol_names}{more}"
     if version.file in GLIBC:
         newest = max(provider.elf.provides, key=_numbers, default="")
         what = f"the image's {version.file} has no version {version.name}; its newest is {newest}"

@@ -45,8 +45,8 @@ def is_there(path: str) -> bool:
 
 def platform_here(detected: Iterable[tuple[str, Sequence[str]]]) -> str:
     """Return the name of the platform whose paths all exist, else ``workstation``."""
-    found = (name for name, paths in detected if paths and all(map(is_there, paths)))
-    return next(found, "workstation")
+    names = (name for name, paths in detected if paths and all(map(is_there, paths)))
+    return next(names, "workstation")
 
 
 def clean_environment() -> dict[str, str]:

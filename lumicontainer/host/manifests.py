@@ -59,13 +59,13 @@ def parse_manifest(body: bytes, image: str) -> Manifest | Blob:
 
     Raises ``DownloadError`` if it is neither.
     """
-    found = _object(_parse(body, image), image, "it")
-    if "manifests" in found:
-        return _for_this_machine(_objects(found["manifests"], image, "'manifests'"), image)
-    layers = list(_objects(found.get("layers"), image, "'layers'"))
+    manifest = _object(_parse(body, image), image, "it")
+    if "manifests" in manifest:
+        return _for_this_machine(_objects(manifest["manifests"], image, "'manifests'"), image)
+    layers = list(_objects(manifest.get("layers"), image, "'layers'"))
     if len(layers) > _MOST_LAYERS:
         raise _invalid(image, f"it has {len(layers)} layers")
-    config = _object(found.get("config"), image, "'config'")
+    config = _object(manifest.get("config"), image, "'config'")
     return Manifest([_blob(each, image) for each in layers], _blob(config, image))
 
 
@@ -73,8 +73,8 @@ def parse_variables(body: bytes, image: str) -> list[str]:
     """Return the variables in the configuration of an image, as NAME=VALUE."""
     about = _object(_parse(body, image), image, "its configuration")
     config = about.get("config")
-    found = _object({} if config is None else config, image, "its configuration").get("Env")
-    rows = [] if found is None else found
+    variables = _object({} if config is None else config, image, "its configuration").get("Env")
+    rows = [] if variables is None else variables
     if not isinstance(rows, list) or not all(map(_is_text, rows)):
         raise _invalid(image, "'Env' of its configuration is no list of texts")
     return rows
@@ -91,15 +91,15 @@ def _is_text(value: object) -> bool:
 
 
 def _for_this_machine(rows: Iterator[Mapping[str, Any]], image: str) -> Blob:
-    found = []
+    fitting = []
     for row in rows:
         kind = row.get("platform")
         if isinstance(kind, dict) and (kind.get("os"), kind.get("architecture")) == _MACHINE:
             # One with a variant, such as v3, may need a newer processor.
-            found.append((str(kind.get("variant") or ""), row))
-    if not found:
+            fitting.append((str(kind.get("variant") or ""), row))
+    if not fitting:
         raise DownloadError(Problem(f"'{image}' has no image for amd64", hint="name another image"))
-    return _blob(min(found, key=lambda each: each[0])[1], image)
+    return _blob(min(fitting, key=lambda each: each[0])[1], image)
 
 
 def _blob(row: Mapping[str, Any], image: str) -> Blob:

@@ -40,16 +40,16 @@ def read_mirrors(options: Iterable[str]) -> dict[str, str]:
     """
     problems, options = Problems(), [*options]
     masking.hide_urls(options)
-    found = _read_file(mirrors_file(), problems)
+    mirrors = _read_file(mirrors_file(), problems)
     for option in options:
         words = option.partition("=")[::2]
         old, new = (Scalar(Place(OPTION, line=0), each, plain=False) for each in words)
         read_old, read_new = _old(old, problems), _new(new, problems)
         if read_old and read_new:
-            found[read_old] = read_new
-    _check_pairs(found, problems)
+            mirrors[read_old] = read_new
+    _check_pairs(mirrors, problems)
     problems.raise_if_any()
-    return found
+    return mirrors
 
 
 def _read_file(path: Path, problems: Problems) -> dict[str, str]:
@@ -78,11 +78,11 @@ def _new(node: Node, problems: Problems) -> str | None:
     if text is None:
         return None
     address = Path(text).as_uri() + "/" * text.endswith("/") if text.startswith("/") else text
-    found = _address(Scalar(node.place, address, plain=False), problems, "mirror", _TO)
-    if missing := missing_folder(found or ""):
+    pair = _address(Scalar(node.place, address, plain=False), problems, "mirror", _TO)
+    if missing := missing_folder(pair or ""):
         problems.add("folder of the mirror not found", node.place, why=missing[0], hint=missing[1])
         return None
-    return found
+    return pair
 
 
 def _address(node: Node, problems: Problems, what: str, schemes: tuple[str, ...]) -> str | None:
@@ -100,8 +100,8 @@ def _address(node: Node, problems: Problems, what: str, schemes: tuple[str, ...]
     return None
 
 
-def _check_pairs(found: Mapping[str, str], problems: Problems) -> None:
-    for old, whole in found.items():
+def _check_pairs(pairs: Mapping[str, str], problems: Problems) -> None:
+    for old, whole in pairs.items():
         image, new = old.startswith(DOCKER), without_secrets(whole)
         if (image and new.startswith("file:")) or (not image and new.startswith(DOCKER)):
             why = f"'{old}' names {'images' if image else 'files'}, and '{new}' does not"
@@ -143,11 +143,11 @@ def missing_folder(mirror: str) -> tuple[str, str] | None:
     path = Path(unquote(urlsplit(mirror).path))
     if not str(folder).strip("/") and path == folder:
         return "it is the root folder of this host", "name the folder of the mirror itself"
-    there = [each.name for each in folder.iterdir()] if folder.is_dir() else []
+    names = [each.name for each in folder.iterdir()] if folder.is_dir() else []
     begins = not mirror.endswith("/") and str(folder).strip("/")
-    if path.is_dir() or (begins and any(name.startswith(path.name) for name in there)):
+    if path.is_dir() or (begins and any(name.startswith(path.name) for name in names)):
         return None
-    near = did_you_mean(path.name, there)
+    near = did_you_mean(path.name, names)
     hint = near if near.startswith("did") else f"make {path}, or correct {OPTION} FROM=TO"
     return f"{path} does not exist", hint
 
@@ -163,8 +163,8 @@ def mirrored_image(image: str, mirrors: Mapping[str, str]) -> str:
     As in docker, ``ubuntu:noble`` is ``docker.io/library/ubuntu:noble``.
     """
     whole = DOCKER + whole_image(image)
-    there = mirrored(whole, mirrors)
-    return image if there == whole else there.partition("://")[2]
+    mirror = mirrored(whole, mirrors)
+    return image if mirror == whole else mirror.partition("://")[2]
 
 
 def mirrored(url: str, mirrors: Mapping[str, str]) -> str:
@@ -175,8 +175,8 @@ def mirrored(url: str, mirrors: Mapping[str, str]) -> str:
 
 def require_guarded(url: str, mirrors: Mapping[str, str]) -> None:
     """Raise ``DownloadError`` if an input without a hash would be downloaded by plain http."""
-    there = mirrored(url, mirrors)
-    if there.startswith(_PLAIN) and not _is_this_host(there):
+    mirror = mirrored(url, mirrors)
+    if mirror.startswith(_PLAIN) and not _is_this_host(mirror):
         why = "its mirror uses plain http: anyone on the way could change it"
         hint = "add its sha256 (or all 40 digits of a commit), or name a mirror by https"
         raise DownloadError(Problem("cannot download a source without a hash", url, why, hint))
@@ -196,5 +196,5 @@ def plain_registry(image: str, mirrors: Mapping[str, str]) -> bool:
 
     The mirror's prefix is not enough: the rest of the name may belong to the host's name.
     """
-    there = mirrored(DOCKER + whole_image(image), mirrors)
-    return there.startswith(_PLAIN) and _is_this_host(there)
+    mirror = mirrored(DOCKER + whole_image(image), mirrors)
+    return mirror.startswith(_PLAIN) and _is_this_host(mirror)

@@ -40,8 +40,8 @@ def resolve_recipe(
     if (near := nearby(name)) and name not in catalog.names("recipe"):
         raise InputError(Problem(f"recipe '{name}' not found", hint=f"name its file: {near}"))
     where = platform or detect_platform(catalog)
-    found = decide(catalog.materials(name, where, profile), values)
-    return _take_pins(found, catalog, word_of(name, folder)) if locked else found
+    resolved = decide(catalog.materials(name, where, profile), values)
+    return _take_pins(resolved, catalog, word_of(name, folder)) if locked else resolved
 
 
 def nearby(recipe: str) -> str:
@@ -98,10 +98,10 @@ def find_platform(catalog: Catalog, name: str | None) -> Platform:
 def detect_platform(catalog: Catalog) -> str:
     """Return the name of this host's platform; warn of platforms that cannot be read."""
     problems = Problems()
-    found = platform_here(catalog.detected(problems))
+    platform = platform_here(catalog.detected(problems))
     for problem in problems.found:
         report(problem._replace(level="warning"))
-    return found
+    return platform
 
 
 def find_lock(resolved: Resolved, catalog: Catalog) -> tuple[str, Lock] | None:
@@ -114,11 +114,11 @@ def _take_pins(resolved: Resolved, catalog: Catalog, word: str) -> Resolved:
     """Return an image with the pins of its lock; raise ``LockError`` if one is missing."""
     profile = f" --profile {resolved.profile.name}" if resolved.profile else ""
     hint = f"lumicontainer lock {word} --platform {resolved.platform.name}{profile}"
-    found = find_lock(resolved, catalog)
-    if found is None:
+    lock_file = find_lock(resolved, catalog)
+    if lock_file is None:
         where = display(catalog.locks(resolved.recipe.name) / file_name(resolved))
         raise LockError(Problem("this image has no lock", where, hint=hint))
-    path, lock = found
+    path, lock = lock_file
     if wrong := faults(lock, resolved):
         what = "the lock does not pin all of the image"
         raise LockError(Problem(what, path, "\n".join(wrong), hint))

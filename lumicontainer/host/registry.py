@@ -50,20 +50,20 @@ def save_image(image: str, folder: Path, *, plain: bool, trust: Path | None) -> 
     """
     where = whole_image(image)
     name = _parted(where)[0]
-    found = parse_manifest(_manifest(where, image, plain=plain, trust=trust), image)
-    if isinstance(found, Blob):
-        body = _manifest(f"{name}@{found.digest}", image, plain=plain, trust=trust)
-        found = parse_manifest(body, image)
-    if isinstance(found, Blob):
+    manifest = parse_manifest(_manifest(where, image, plain=plain, trust=trust), image)
+    if isinstance(manifest, Blob):
+        body = _manifest(f"{name}@{manifest.digest}", image, plain=plain, trust=trust)
+        manifest = parse_manifest(body, image)
+    if isinstance(manifest, Blob):
         why, hint = "its index names another index", "name an image by its digest"
         raise DownloadError(Problem(f"cannot download '{image}'", why=why, hint=hint))
     files = []
-    for number, layer in enumerate(found.layers):
+    for number, layer in enumerate(manifest.layers):
         file = folder / f"{number}.tar"
         _save_blob(name, layer, file, budget.LAYER, plain=plain, trust=trust)
         files.append(file)
     config = folder / "config.json"
-    _save_blob(name, found.config, config, budget.MANIFEST, plain=plain, trust=trust)
+    _save_blob(name, manifest.config, config, budget.MANIFEST, plain=plain, trust=trust)
     return SavedImage(files, parse_variables(config.read_bytes(), image))
 
 
@@ -85,9 +85,9 @@ def _manifest(where: str, image: str, *, plain: bool, trust: Path | None) -> byt
 def _read_manifest(url: str, trust: Path | None) -> tuple[bytes, str]:
     """Return a manifest, and the digest that its registry names, if any."""
     body, headers = Client(trust).read(url, budget.MANIFEST, {"Accept": _TYPES})
-    found = json_object(body)
-    is_list = (isinstance(found.get(rows), list) for rows in ("manifests", "layers"))
-    if "schemaVersion" not in found or not any(is_list):
+    manifest = json_object(body)
+    is_list = (isinstance(manifest.get(rows), list) for rows in ("manifests", "layers"))
+    if "schemaVersion" not in manifest or not any(is_list):
         # A proxy may answer in place of the registry, with a page that asks to log in.
         start = body[:60].decode("utf-8", "replace")
         raise ValueError(f"the answer is not a manifest: {start!r}")
@@ -119,9 +119,9 @@ def _require_digest(sha256: str, named: str, url: str) -> None:
     if not named.startswith("sha256:"):
         why = f"expected a digest by sha256, got '{named}'"
         raise DownloadError(Problem("cannot check a download", url, why, "name another image"))
-    found = f"sha256:{sha256}"
-    if named != found:
-        raise _unread("a download does not have its digest", url, f"expected {named}, got {found}")
+    digest = f"sha256:{sha256}"
+    if named != digest:
+        raise _unread("a download does not have its digest", url, f"expected {named}, got {digest}")
 
 
 def _unread(what: str, url: str, why: str) -> DownloadError:

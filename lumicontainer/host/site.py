@@ -81,18 +81,18 @@ _PIP_SCOPES = ("global", "download", "install", ":env:")
 
 def pip_settings() -> dict[str, str]:
     """Return pip's settings of this host about origin and versions of packages, by option name."""
-    wanted = {"index-url", "extra-index-url", "no-index", "find-links", "constraint"}
-    wanted |= {"cert", "timeout", "retries", "proxy"}
+    names = {"index-url", "extra-index-url", "no-index", "find-links", "constraint"}
+    names |= {"cert", "timeout", "retries", "proxy"}
     settings: dict[str, dict[str, str]] = {scope: {} for scope in _PIP_SCOPES}
     for line in _pip_config().splitlines():
         key, _, value = line.partition("=")
         scope, _, option = key.partition(".")
         option = option.strip(".")
-        if option in wanted and scope in settings:
+        if option in names and scope in settings:
             with suppress(ValueError, SyntaxError):  # Pip prints Python literals.
                 value = str(ast.literal_eval(value))
             settings[scope][option] = " ".join(value.split())
-    return {option: value for found in settings.values() for option, value in found.items()}
+    return {option: value for values in settings.values() for option, value in values.items()}
 
 
 def _pip_config() -> str:
@@ -198,9 +198,9 @@ def debootstrap_mirror(release: str) -> str:
     script = Path("/usr/share/debootstrap/scripts") / release
     for path in (script, process.find("debootstrap")):
         if path is not None and path.is_file():
-            found = _DEFAULT_MIRROR.search(path.read_text())
-            if found:
-                return found.group(1)
+            match = _DEFAULT_MIRROR.search(path.read_text())
+            if match:
+                return match.group(1)
     return ""
 
 

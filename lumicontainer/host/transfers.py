@@ -83,8 +83,8 @@ class Client(NamedTuple):
         limits = budget.TOKEN
         pace = Pace(limits, min(end, time.monotonic() + limits.seconds))
         with self._open(f"{realm}?{urlencode(fields)}", {}, pace) as answer:
-            found = json_object(_body(answer, limits))
-        token = found.get("token") or found.get("access_token")
+            token_data = json_object(_body(answer, limits))
+        token = token_data.get("token") or token_data.get("access_token")
         if not isinstance(token, str) or not (token.isascii() and token.isprintable()):
             raise ValueError(f"'{realm}' did not return a token")
         return token
@@ -92,24 +92,24 @@ class Client(NamedTuple):
     def _open(
         self, url: str, headers: Mapping[str, str], pace: Pace, authorization: str = ""
     ) -> HTTPResponse:
-        asked = Request(url, headers=dict(headers))  # noqa: S310 - _opener opens only two protocols
+        request = Request(url, headers=dict(headers))  # noqa: S310 - _opener opens only two protocols
         if authorization:
             # A registry redirects to a store of others, which gets no token.
-            asked.add_unredirected_header("Authorization", authorization)
+            request.add_unredirected_header("Authorization", authorization)
         try:
-            found: HTTPResponse = _opener(self.trust, pace).open(asked, timeout=pace.patience())
+            answer: HTTPResponse = _opener(self.trust, pace).open(request, timeout=pace.patience())
         except OverflowError as error:
             raise ValueError(f"a redirect names an invalid port: {error}") from error
-        return found
+        return answer
 
 
 def json_object(body: bytes) -> dict[str, Any]:
     """Return the object that a body is in JSON; empty if it is another value, or no JSON."""
     try:
-        found = json.loads(body)
+        data = json.loads(body)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return data if isinstance(data, dict) else {}
 
 
 def _is_as_safe(url: str, other: str) -> bool:
@@ -172,8 +172,8 @@ def repeat(download: Callable[[float], T], limits: Transfer) -> T:
 def _wait(error: Exception, pause: float, limits: Transfer) -> float | None:
     """Return the seconds until a download that failed is repeated; None if that is useless."""
     if isinstance(error, HTTPError):
-        asked = error.headers.get("Retry-After", "").strip()
-        pause = int(asked) if _SECONDS.fullmatch(asked) else pause
+        header = error.headers.get("Retry-After", "").strip()
+        pause = int(header) if _SECONDS.fullmatch(header) else pause
         return pause if error.code in _BUSY and pause <= limits.longest_pause else None
     why = error.reason if isinstance(error, URLError) else error
     return pause if isinstance(why, (ConnectionError, TimeoutError, IncompleteRead)) else None

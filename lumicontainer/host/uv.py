@@ -50,9 +50,9 @@ class Sources:
 
     def settings(self, links: Path) -> str:
         """Return them as uv's own settings, with one more folder of wheels."""
-        found = [line.partition(" ") for line in [*self.together(), f"--find-links {links}"]]
-        lists = {option: [b for a, _, b in found if a == option] for option in _LISTS}
-        single = {option: value for option, _, value in found if option not in _LISTS}
+        pairs = [line.partition(" ") for line in [*self.together(), f"--find-links {links}"]]
+        lists = {option: [b for a, _, b in pairs if a == option] for option in _LISTS}
+        single = {option: value for option, _, value in pairs if option not in _LISTS}
         rows = {**lists, **{name: value or True for name, value in single.items()}, **_STRATEGY}
         return "".join(f"{name[2:]} = {json.dumps(value)}\n" for name, value in rows.items())
 

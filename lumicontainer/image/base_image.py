@@ -33,12 +33,12 @@ def require_image(path: Path, sha256: str, stated: Mapping[str, str]) -> FileSta
 
     The error names the versions that its layer states and the file has not.
     """
-    state, found = state_and_hash(path)
-    if found != sha256:
+    state, actual = state_and_hash(path)
+    if actual != sha256:
         differ = list[str]()
         with suppress(HostError):  # It may be cut short.
             differ = wrong_versions(stated, survey(path).provides)
-        why = "\n".join((f"expected {sha256}", f"found    {found}", *differ))
+        why = "\n".join((f"expected {sha256}", f"found    {actual}", *differ))
         more = " and its versions" if differ else ""
         hint = f"if you trust the file, write this sha256{more} into the layer of the base"
         what = "the base image differs from its sha256"

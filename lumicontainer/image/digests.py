@@ -98,11 +98,11 @@ def of_header(header: Header) -> str:
 
 def of_range(file: int, offset: int, size: int) -> str:
     """Return the sha256 of a range of the open ``file``."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     while size > 0 and (piece := os.pread(file, min(_PIECE, size), offset)):
-        found.update(piece)
+        digest.update(piece)
         offset, size = offset + len(piece), size - len(piece)
-    return found.hexdigest()
+    return digest.hexdigest()
 
 
 class Slices:
@@ -189,8 +189,8 @@ class _Reading:
 
     def _differing(self, parts: Sequence[Part]) -> Iterator[str]:
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            found = list(pool.map(self._digest, parts))
-        for part, sha256 in zip(parts, found, strict=True):
+            digests = list(pool.map(self._digest, parts))
+        for part, sha256 in zip(parts, digests, strict=True):
             if part.end > self.size:
                 yield f"{part}: the file is cut short, it has {self.size} bytes"
             elif sha256 != part.sha256:
@@ -215,11 +215,11 @@ class _Reading:
 
     def _not_zero(self, start: int, end: int) -> Iterator[str]:
         """Yield the first byte of a range that is not zero, if any."""
-        while start < end and (found := os.pread(self.file, min(_PIECE, end - start), start)):
-            if rest := found.lstrip(b"\0"):
-                yield f"padding, byte {start + len(found) - len(rest)}: it is not zero"
+        while start < end and (piece := os.pread(self.file, min(_PIECE, end - start), start)):
+            if rest := piece.lstrip(b"\0"):
+                yield f"padding, byte {start + len(piece) - len(rest)}: it is not zero"
                 return
-            start += len(found)
+            start += len(piece)
 
     def _appended(self) -> Iterator[Part]:
         for row in self.rows[(self.last or 0) + 1 :]:
@@ -244,13 +244,13 @@ class _Reading:
     def _counts(self, appended: Sequence[Part]) -> Iterator[str]:
         """Yield the fields of the header that do not match the file."""
         header, used = self.header, sum(row.used for row in self.rows)
-        for name, found, right in (
+        for name, actual, right in (
             ("free descriptors", header.free, sif_format.DESCRIPTORS - used),
             ("size of the data", header.data_size, self.size - sif_format.DATA_OFFSET),
             ("time of modification", header.modified, header.modified if appended else 0),
         ):
-            if found != right:
-                yield f"header, bytes 0 to 127: {name}: expected {right}, got {found}"
+            if actual != right:
+                yield f"header, bytes 0 to 127: {name}: expected {right}, got {actual}"
 
 
 def _changed(*problems: str) -> IntegrityResult:

@@ -33,9 +33,9 @@ def metadata_bytes(image: Path) -> bytes | None:
 
 def read_recorded(image: Path, name: str) -> bytes:
     """Return a record of lumicontainer in an image; raise ``InputError`` if it has none."""
-    found = read_file(image, f"{HOME[1:]}/{name}")
-    if found is not None:
-        return found
+    content = read_file(image, f"{HOME[1:]}/{name}")
+    if content is not None:
+        return content
     _refuse_changed(image)
     why = f"it has no file {HOME}/{name}: another program or an older lumicontainer built it"
     hint = "build it with lumicontainer build; singularity exec starts any image"
@@ -64,6 +64,6 @@ def read_file(image: Path, name: str) -> bytes | None:
 
 def _refuse_changed(image: Path) -> None:
     """Raise ``InputError`` if a byte of an image has changed since it was written."""
-    found = integrity.check_image(image)
-    if found.state == digests.CHANGED:
-        raise InputError(integrity.problem(image, found))
+    result = integrity.check_image(image)
+    if result.state == digests.CHANGED:
+        raise InputError(integrity.problem(image, result))

@@ -201,9 +201,9 @@ def _below(where: str, name: str) -> str:
     return f"{where}.{name[:60]}" if where else name[:60]
 
 
-def _expect(matches: bool, wanted: str, value: Any, where: str) -> None:
+def _expect(matches: bool, kind: str, value: Any, where: str) -> None:
     if not matches:
-        raise RecordError(f"{where or 'the record'}: expected {wanted}, got {_NAMES[type(value)]}")
+        raise RecordError(f"{where or 'the record'}: expected {kind}, got {_NAMES[type(value)]}")
 
 
 def parse(content: bytes, schema: Schema) -> Any:
@@ -244,8 +244,8 @@ def metadata(image: Path) -> Metadata:
     if content is None:
         return Metadata()
     data = _read(image, content, METADATA, images.METADATA)
-    found = (data.get("data") or {}).get("attributes") or {}
-    return Metadata(found.get("labels") or {}, found.get("deffile"))
+    attributes = (data.get("data") or {}).get("attributes") or {}
+    return Metadata(attributes.get("labels") or {}, attributes.get("deffile"))
 
 
 def labels(image: Path) -> Mapping[str, Any]:

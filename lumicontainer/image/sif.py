@@ -112,24 +112,24 @@ def read_objects(path: Path) -> list[Descriptor]:
 def partitions(path: Path) -> list[Descriptor]:
     """Return the file systems of an image: the squashfs, then overlays that users added."""
     every = read_objects(path)
-    found = [each for each in every if each.kind == PARTITION]
-    if not found:
+    rows = [each for each in every if each.kind == PARTITION]
+    if not rows:
         raise no_image(path, "it has no file system")
     if wrong := [each.name or "an object" for each in every if min(each.offset, each.size) < 0]:
         raise no_image(path, f"its descriptor of {wrong[0]} is damaged")
     size = path.stat().st_size
     if cut := [each.name or "an object" for each in every if each.end > size]:
         raise no_image(path, f"it is cut short: {cut[0]} ends after the end of the file")
-    return found
+    return rows
 
 
 def root(path: Path) -> Descriptor:
     """Return the squashfs of an image; raise ``InputError`` if it has several, or none."""
-    found = [each for each in partitions(path) if each.form == SQUASHFS]
-    if len(found) != 1:
-        why = f"it has {len(found)} file systems that are squashfs, expected one"
+    squashfs = [each for each in partitions(path) if each.form == SQUASHFS]
+    if len(squashfs) != 1:
+        why = f"it has {len(squashfs)} file systems that are squashfs, expected one"
         raise no_image(path, why, "build it again, or unpack it and build an image of the files")
-    return found[0]
+    return squashfs[0]
 
 
 def has_overlay(path: Path) -> bool:

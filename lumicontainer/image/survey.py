@@ -67,18 +67,18 @@ def _surveyed(names: Sequence[str], read: Callable[[str], str]) -> Survey:
     """Return what an image holds that has files of these ``names``; ``read`` returns their text."""
     provides: dict[str, str] = {}
     folders: tuple[str, ...] = ()
-    packages = [found for name in names if (found := _PACKAGE.fullmatch(name))]
+    packages = [match for name in names if (match := _PACKAGE.fullmatch(name))]
     # The Python that has PyTorch comes first.
     for folder, python, package, version in sorted(
-        (found.groups() for found in packages), key=lambda each: each[2] != "torch"
+        (match.groups() for match in packages), key=lambda each: each[2] != "torch"
     ):
         provides.setdefault("python", python)
         if package in _PACKAGES and python == provides["python"]:
             provides.setdefault(_PACKAGES[package], version)
             folders = folders or ((f"{folder}/bin",) if folder not in _SYSTEM else ())
     for name in names:
-        if found := _PYTHON.fullmatch(name):
-            provides.setdefault("python", found[1])
+        if match := _PYTHON.fullmatch(name):
+            provides.setdefault("python", match[1])
     provides.update(_versions(names, read))
     plugin = next(filter(_PLUGIN.fullmatch, names), "")
     return Survey(dict(sorted(provides.items())), folders, plugin)
@@ -107,18 +107,18 @@ def _versions(names: Sequence[str], read: Callable[[str], str]) -> Iterator[tupl
     kinds = ((name, _PKGCONFIG.fullmatch(name)) for name in names)
     files = ((name, kind) for name, kind in kinds if kind or _ROCM.fullmatch(name))
     for name, kind in islice(files, _MOST):
-        if kind and (found := re.search(_PKGCONFIG_VERSION, read(name))):
-            yield kind[1], found[1]
-        elif not kind and (found := re.match(_VERSION, read(name))):
-            yield "rocm", found[0]
+        if kind and (match := re.search(_PKGCONFIG_VERSION, read(name))):
+            yield kind[1], match[1]
+        elif not kind and (match := re.match(_VERSION, read(name))):
+            yield "rocm", match[0]
 
 
 def _debian_versions(text: str) -> Iterator[tuple[str, str]]:
     """Yield the versions in a list of Debian's packages, of which blank lines end each."""
     for paragraph in text.split("\n\n"):
-        found = {bool(line[1]): line[1] or line[2] for line in _DEBIAN.finditer(paragraph)}
-        if len(found) == len(("name", "version")):
-            yield _DEBIAN_PACKAGES[found[True]], found[False]
+        versions = {bool(line[1]): line[1] or line[2] for line in _DEBIAN.finditer(paragraph)}
+        if len(versions) == len(("name", "version")):
+            yield _DEBIAN_PACKAGES[versions[True]], versions[False]
 
 
 def _text(image: Path, name: str) -> str:

@@ -51,7 +51,7 @@ def ask(plan: Plan, site: Site, progress: Progress) -> Answers:
 
     debootstrap builds its base from the current packages of the mirror, never from the cache.
     """
-    wanted = {
+    packages = {
         layer.name: LayerPackages(layer.content.apt, adding_repositories(layer))
         for layer in plan.resolved.included()
         if layer.content.apt or layer.content.apt_repositories
@@ -60,19 +60,19 @@ def ask(plan: Plan, site: Site, progress: Progress) -> Answers:
     async def base(builder: Builder) -> Stack:
         return (await base_layer(builder),)
 
-    asking = Program("apt", program(list(wanted.values())))
+    asking = Program("apt", program(list(packages.values())))
     fresh = plan.bootstrap.by_debootstrap
     files = answers(plan, site, progress, program=asking, layers=base, fresh=fresh)
-    found = {name: content.decode("utf-8", "replace") for name, content in files.items()}
-    printed = {each: found[str(n)] for n, each in enumerate(wanted) if str(n) in found}
-    refused = {each: found[f"{n}.why"] for n, each in enumerate(wanted) if f"{n}.why" in found}
-    there = dict(line.split("=", 1) for line in found["base"].splitlines())
-    names = found.get("names", "").split()
+    texts = {name: content.decode("utf-8", "replace") for name, content in files.items()}
+    printed = {each: texts[str(n)] for n, each in enumerate(packages) if str(n) in texts}
+    refused = {each: texts[f"{n}.why"] for n, each in enumerate(packages) if f"{n}.why" in texts}
+    present = dict(line.split("=", 1) for line in texts["base"].splitlines())
+    names = texts.get("names", "").split()
     digest = hashlib.sha256(files["base"]).hexdigest()
-    return Answers(digest, there, closures(printed), refused, names)
+    return Answers(digest, present, closures(printed), refused, names)
 
 
-def program(wanted: Sequence[LayerPackages]) -> str:
+def program(layers: Sequence[LayerPackages]) -> str:
     """Return the program that lists the packages of a base, and those that apt adds for each layer.
 
     Apt adds the packages of a layer to those of the layers before it. The answers lie in the
@@ -80,9 +80,9 @@ def program(wanted: Sequence[LayerPackages]) -> str:
     its packages.
     """
     text = f'set -euo pipefail\nanswers="$LUMICONTAINER_WHEELS"\n{PACKAGES} >"$answers/base"\n'
-    if wanted:
+    if layers:
         text += f'apt_get() {{ {APT_GET} "$@"; }}\n{_SCRIPT.read_text()}'
-    for number, each in enumerate(wanted):
+    for number, each in enumerate(layers):
         if each.repositories:
             file = LayerFile(f"{number}.sh", 0o644, each.repositories.encode())
             text += shell.write_files(_PROGRAMS, [file])
@@ -97,7 +97,7 @@ def closures(printed: Mapping[str, str]) -> dict[str, dict[str, str]]:
     known: dict[str, str] = {}
     result = {}
     for layer, text in printed.items():
-        found = dict(_INSTALLED.findall(text))
-        result[layer] = {name: v for name, v in found.items() if known.get(name) != v}
-        known |= found
+        versions = dict(_INSTALLED.findall(text))
+        result[layer] = {name: v for name, v in versions.items() if known.get(name) != v}
+        known |= versions
     return result

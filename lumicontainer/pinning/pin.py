@@ -78,8 +78,8 @@ class _Maker:
 
         Apt packages with a version are among them: their dependencies are open.
         """
-        found = [each for each in inputs(self.resolved) if each.kind in kinds]
-        return [each for each in found if each.kind == APT or not each.pinned]
+        chosen = [each for each in inputs(self.resolved) if each.kind in kinds]
+        return [each for each in chosen if each.kind == APT or not each.pinned]
 
     def add(self, of: Input, entry: LockEntry) -> None:
         self.layers[of.layer].append(entry)
@@ -118,36 +118,36 @@ class _Maker:
 
     def base(self) -> None:
         """Pin the packages of the base, and the apt packages of the layers."""
-        wanted = self.wanted(DEBOOTSTRAP, APT)
-        if not wanted:
+        requests = self.wanted(DEBOOTSTRAP, APT)
+        if not requests:
             return
         plan_of, site = self.plan_of, self.site
         answers = self.attempt(lambda: apt.ask(plan_of(self._with_base()), site, self.progress))
         if answers is None:
-            for each in wanted:
+            for each in requests:
                 self.leave(each, "the base could not be made here")
             return
-        there = dict(answers.there)
+        present = dict(answers.there)
         for each in self.wanted(DEBOOTSTRAP):
-            self.pin(each, answers.base, f"the list of its {len(there)} packages")
+            self.pin(each, answers.base, f"the list of its {len(present)} packages")
         self.wrong += _refused(self.resolved, answers)
         for layer in self.layers:
-            there |= answers.layers.get(layer, {})
-            mine = [each for each in wanted if each.layer == layer and each.kind == APT]
-            self._apt(mine, answers.layers.get(layer), there)
+            present |= answers.layers.get(layer, {})
+            mine = [each for each in requests if each.layer == layer and each.kind == APT]
+            self._apt(mine, answers.layers.get(layer), present)
 
     def _apt(
-        self, mine: Sequence[Input], closure: Mapping[str, str] | None, there: Mapping[str, str]
+        self, mine: Sequence[Input], closure: Mapping[str, str] | None, present: Mapping[str, str]
     ) -> None:
         named = {each.name.partition("=")[0]: each for each in mine}
         for name, each in named.items():
             if closure is None:
                 why = "apt does not find it, its repository, or another package of its layer"
                 self.leave(each, why)
-            elif name not in there:
+            elif name not in present:
                 self.leave(each, "apt names no version of it")
             else:
-                self.pin(each, f"{name}={there[name]}", _BASE)
+                self.pin(each, f"{name}={present[name]}", _BASE)
         for name, version in (closure or {}).items():
             if name not in named:
                 entry = LockEntry(APT, name, pin=f"{name}={version}", origin=_BASE, dependency=True)
@@ -164,50 +164,50 @@ class _Maker:
 
     def python(self) -> None:
         """Pin the Python packages of the image, and those that compile it."""
-        wanted = self.wanted(PYTHON, SDIST)
+        requests = self.wanted(PYTHON, SDIST)
         facts = facts_of(self.resolved)
-        found = [[each.value for each in facts.get(name, ())] for name in ("python", "glibc")]
-        python, glibc = (next(filter(None, values), "") for values in found)
+        versions = [[each.value for each in facts.get(name, ())] for name in ("python", "glibc")]
+        python, glibc = (next(filter(None, values), "") for values in versions)
         if not python:
-            for each in wanted:
+            for each in requests:
                 self.leave(each, "no layer says under 'provides' which Python the image has")
-        elif wanted:
+        elif requests:
             self.resolver = Resolver(Target(python, glibc), self.progress.say)
-            self._ask_layers(wanted)
+            self._ask_layers(requests)
 
-    def _ask_layers(self, wanted: Sequence[Input]) -> None:
+    def _ask_layers(self, requests: Sequence[Input]) -> None:
         """Ask layer by layer: packages of the layers below are not installed twice."""
         below: dict[str, dict[str, str]] = {}
-        for each in wanted:
+        for each in requests:
             if each.kind == SDIST:
                 why = "pip did not find its source"
                 self.find(each, partial(self.resolver.pip.source, each.name), "its source", why)
         for layer in self.resolved.included():
-            mine = [each for each in wanted if each.kind == PYTHON and each.layer == layer.name]
+            mine = [each for each in requests if each.kind == PYTHON and each.layer == layer.name]
             named = [each.name for each in mine]
-            there, same = (_agreeing(each, named) for each in _seen_by(layer, below))
+            present, same = (_agreeing(each, named) for each in _seen_by(layer, below))
             below[layer.name] = _provided(layer)
-            there |= below[layer.name]
+            present |= below[layer.name]
             for file in sorted({each.where for each in mine}, reverse=True):
                 group = [each for each in mine if each.where == file]
                 if file == BUILD_REQUIREMENTS:
                     self._wheels(group, {}, {})
                     continue
-                found = self._wheels(group, there, same)
-                there |= found
-                below[layer.name] |= found
+                wheels = self._wheels(group, present, same)
+                present |= wheels
+                below[layer.name] |= wheels
 
     def _wheels(
-        self, group: Sequence[Input], there: Mapping[str, str], same: Mapping[str, str]
+        self, group: Sequence[Input], present: Mapping[str, str], same: Mapping[str, str]
     ) -> dict[str, str]:
         index = next((each.index_url for each in group if each.index_url), "")
         names = [each.name for each in group]
         with self.progress.step(f"{group[0].layer}: {units.count(len(group), 'package')}"):
-            found = self._found(group, Query(names, there, same, index))
-        if found is None:
+            wheels = self._found(group, Query(names, present, same, index))
+        if wheels is None:
             return {}
         layer, where = group[0].layer, group[0].where
-        entries = {normal(each.name): _entry(each, where, index) for each in found}
+        entries = {normal(each.name): _entry(each, where, index) for each in wheels}
         for each in group:
             # The package of a layer below is not installed twice, and still pins the input.
             self._one_of({**self.known, **entries}, each)
@@ -216,15 +216,15 @@ class _Maker:
             entry._replace(dependency=True) for name, entry in entries.items() if name in others
         ]
         self.known |= {} if where == BUILD_REQUIREMENTS else entries
-        return {normal(each.name): each.version for each in found}
+        return {normal(each.name): each.version for each in wheels}
 
     def _found(self, group: Sequence[Input], query: Query) -> list[Wheel] | None:
         """Return the wheels found here, else in the image; None where requirements stay open."""
         try:
-            found = self.resolver.wheels(query)
+            wheels = self.resolver.wheels(query)
             # A script that reads the file itself may not be able to build a source.
-            source = "" if group[0].where else self.resolver.source_in_the_way(query, found)
-            return self._of_sources(group, query.index, source) if source else found
+            source = "" if group[0].where else self.resolver.source_in_the_way(query, wheels)
+            return self._of_sources(group, query.index, source) if source else wheels
         except LumicontainerError as error:
             missing = {each.word: each for each in missing_packages.absent(error.problems[0].why)}
             pip, index = self.resolver.pip, query.index
@@ -278,8 +278,8 @@ def _refused(resolved: Resolved, answers: apt.Answers) -> Iterator[Problem]:
 def _no_wheel(missing: missing_packages.Absent | None) -> str:
     if missing is None:
         return "pip finds no wheels of it, or none that fit the others"
-    there = ", ".join(missing.offered[-_SHOWN:])
-    return "the configured index has no wheel of it" + (f"; it has {there}" if there else "")
+    offered = ", ".join(missing.offered[-_SHOWN:])
+    return "the configured index has no wheel of it" + (f"; it has {offered}" if offered else "")
 
 
 def _entry(wheel: Wheel, where: str, index: str) -> LockEntry:
@@ -302,25 +302,25 @@ def _seen_by(
     if any(file.name == layer.compile for file in layer.files):
         last = max((order.index(name) for name in layer.requires if name in below), default=0)
         order = order[: last + 1]
-    there = {name: version for each in order for name, version in below[each].items()}
+    versions = {name: version for each in order for name, version in below[each].items()}
     everything = [pair for each in below.values() for pair in each.items()]
-    return there, {name: version for name, version in everything if name not in there}
+    return versions, {name: version for name, version in everything if name not in versions}
 
 
 def _agreeing(versions: Mapping[str, str], requirements: Iterable[str]) -> dict[str, str]:
     """Return the versions that meet the requirements; a layer replaces the others."""
-    wanted = {}
+    agreed = {}
     for each in requirements:
         with suppress(InvalidRequirement):  # Pip reports it.
-            wanted[normal(each)] = Requirement(each).specifier
+            agreed[normal(each)] = Requirement(each).specifier
 
     def agrees(name: str) -> bool:
-        return name not in wanted or wanted[name].contains(versions[name], prereleases=True)
+        return name not in agreed or agreed[name].contains(versions[name], prereleases=True)
 
     return {name: versions[name] for name in filter(agrees, versions)}
 
 
 def _provided(layer: ResolvedLayer) -> dict[str, str]:
     """Return the Python packages of a layer's sources, with their versions."""
-    found = source.python_packages(layer.content.sources, layer.values().get("version", ""))
-    return {normal(name): version for name, version in found}
+    names = source.python_packages(layer.content.sources, layer.values().get("version", ""))
+    return {normal(name): version for name, version in names}

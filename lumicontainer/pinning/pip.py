@@ -42,35 +42,37 @@ class Pip:
         Raises ``ProgramError`` if pip finds none that fit together. Pip evaluates markers (PEP 508)
         for the Python that runs it. Packages that only the image's Python needs are added.
         """
-        asked = list(query.requirements)
+        requirements = list(query.requirements)
         while True:
-            asking = replace(query, requirements=asked)
-            found = {normal(each.name): each for each in self._ask(asking)}
-            needs = needed(query.requirements, found, self.target.environment())
-            missing = [word for name, word in needs.items() if name not in {*found, *query.there}]
+            asking = replace(query, requirements=requirements)
+            wheels_by_name = {normal(each.name): each for each in self._ask(asking)}
+            needs = needed(query.requirements, wheels_by_name, self.target.environment())
+            missing = [
+                word for name, word in needs.items() if name not in {*wheels_by_name, *query.there}
+            ]
             if not missing:
-                return [each for name, each in found.items() if name in needs]
-            asked += missing
+                return [each for name, each in wheels_by_name.items() if name in needs]
+            requirements += missing
 
     def _ask(self, query: Query) -> list[Wheel]:
         with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
             # Pip reports files by their real path.
             place = Path(folder).resolve()
             constraints = query.write_constraints(place)
-            report, wanted = place / "report.json", place / "wanted.txt"
+            report, requirements = place / "report.json", place / "wanted.txt"
             index = [f"--extra-index-url {query.index}"] if query.index else []
-            wanted.write_text("".join(f"{line}\n" for line in [*index, *query.requirements]))
+            requirements.write_text("".join(f"{line}\n" for line in [*index, *query.requirements]))
             words = ["install", "--dry-run", "--quiet", "--no-input", "--only-binary=:all:"]
             words += ["--target", str(place / "nothing"), "--report", str(report)]
             words += ["--find-links", str(place), "--constraint", str(constraints)]
             words += ["--python-version", self.target.python, "--implementation", "cp"]
             words += [word for tag in self.target.platforms() for word in ("--platform", tag)]
-            words += ["--requirement", str(wanted), *(_BRIEF if index else ())]
+            words += ["--requirement", str(requirements), *(_BRIEF if index else ())]
             done = self._run(folder, *words)
             if done.returncode:
                 raise process.ProgramError(["pip"], done.returncode, done.stderr)
-            found = read_report(json.loads(report.read_bytes()))
-        return [each for each in found if not each.url.startswith(f"{place.as_uri()}/")]
+            wheels = read_report(json.loads(report.read_bytes()))
+        return [each for each in wheels if not each.url.startswith(f"{place.as_uri()}/")]
 
     def source(self, requirement: str) -> str:
         """Return the sha256 of the source distribution of a requirement.
@@ -80,15 +82,15 @@ class Pip:
         there is no source.
         """
         with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
-            wanted = Path(folder) / "wanted.txt"
-            wanted.write_text(f"{requirement} --hash=sha256:{'0' * 64}\n")
+            requirements = Path(folder) / "wanted.txt"
+            requirements.write_text(f"{requirement} --hash=sha256:{'0' * 64}\n")
             words = ["download", "--no-input", "--no-deps", "--no-binary=:all:"]
-            words += ["--dest", folder, "--requirement", str(wanted)]
+            words += ["--dest", folder, "--requirement", str(requirements)]
             done = self._run(folder, *words)
-        found = _GOT.findall(done.stderr)
-        if len(found) != 1:
+        names = _GOT.findall(done.stderr)
+        if len(names) != 1:
             raise process.ProgramError(["pip"], done.returncode, done.stderr)
-        return str(found[0])
+        return str(names[0])
 
     def has_source(self, requirement: str, index: str = "") -> bool:
         """Return whether there is a source distribution that meets a requirement.
@@ -114,7 +116,7 @@ class Pip:
 
 
 def needed(
-    requirements: Iterable[str], found: Mapping[str, Wheel], environment: Mapping[str, str]
+    requirements: Iterable[str], wheels: Mapping[str, Wheel], environment: Mapping[str, str]
 ) -> dict[str, str]:
     """Return a requirement, without its marker (PEP 508), for each package that is needed.
 
@@ -128,11 +130,11 @@ def needed(
         requirement.marker = None
         name = normal(requirement.name)
         needs.setdefault(name, str(requirement))
-        for extra in {"", *requirement.extras} if name in found else ():
+        for extra in {"", *requirement.extras} if name in wheels else ():
             if (name, extra) not in seen:
                 seen.add((name, extra))
                 values = {**environment, "extra": extra}
-                below = _parsed(found[name].needs)
+                below = _parsed(wheels[name].needs)
                 left += [each for each in below if _applies(each, values)]
     return needs
 
@@ -166,7 +168,7 @@ def _python_for(python: str) -> str:
 
 def read_report(report: Mapping[str, Any]) -> list[Wheel]:
     """Return the wheels of pip's installation report (its version 1)."""
-    found = []
+    wheels = []
     for each in report["install"]:
         about, origin = each["metadata"], each["download_info"]
         archive = origin.get("archive_info", {})
@@ -174,5 +176,5 @@ def read_report(report: Mapping[str, Any]) -> list[Wheel]:
         sha256 = archive.get("hashes", {}).get("sha256", old)
         needs = tuple(about.get("requires_dist", ()))
         version = str(Version(about["version"]))
-        found.append(Wheel(about["name"], version, sha256, origin["url"], needs))
-    return found
+        wheels.append(Wheel(about["name"], version, sha256, origin["url"], needs))
+    return wheels

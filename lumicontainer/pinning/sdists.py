@@ -97,19 +97,19 @@ def read(report: bytes) -> list[Wheel]:
     what, hint = "a source leaves an invalid report of pip", "choose another version of it"
     try:
         data = json.loads(report)
-        found = read_report(data)
+        wheels = read_report(data)
         urls = [each["metadata"]["name"] for each in data["install"] if each["is_direct"]]
-        if all(map(_is_sound, found)):
+        if all(map(_is_sound, wheels)):
             if not urls:
-                return found
+                return wheels
             what = f"a source needs {urls[0]!a} by its URL, which nothing pins"
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         pass
     raise HostError(Problem(what, hint=hint))
 
 
-def _is_sound(found: Wheel) -> bool:
+def _is_sound(wheel: Wheel) -> bool:
     """Check that a package makes one line of requirements, and one name of a file."""
-    line = EXACT.fullmatch(f"{found.name}=={found.version}")
-    digest = re.fullmatch(r"(?:[0-9a-f]{64})?", found.sha256)
-    return bool(line and digest and re.fullmatch(r"[\w.+!-]+", found.file))
+    line = EXACT.fullmatch(f"{wheel.name}=={wheel.version}")
+    digest = re.fullmatch(r"(?:[0-9a-f]{64})?", wheel.sha256)
+    return bool(line and digest and re.fullmatch(r"[\w.+!-]+", wheel.file))

@@ -22,23 +22,23 @@ ORIGINS = {
 """By kind: the origin of a pin, and the reason why an input has none."""
 
 
-def current_pin(wanted: Input, site: Site) -> str:
+def current_pin(request: Input, site: Site) -> str:
     """Ask the origin of an input, whose kind is in ``ORIGINS``, for its pin."""
-    if wanted.kind == IMAGE:
-        return pinned_image(wanted.name, site.mirrors, site.trust)
-    require_guarded(wanted.name, site.mirrors)
-    if wanted.kind == GIT:
-        return whole_commit(wanted.name, wanted.given, site.mirrors)
-    return sha256_of(wanted.name, site.mirrors)
+    if request.kind == IMAGE:
+        return pinned_image(request.name, site.mirrors, site.trust)
+    require_guarded(request.name, site.mirrors)
+    if request.kind == GIT:
+        return whole_commit(request.name, request.given, site.mirrors)
+    return sha256_of(request.name, site.mirrors)
 
 
 def sha256_of(url: str, mirrors: Mapping[str, str]) -> str:
     """Return the sha256 of what is downloaded from a URL; raise ``ProgramError`` where it fails."""
     with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
         file = Path(folder) / "file"
-        there = mirrored(url, mirrors).encode()
+        mirror = mirrored(url, mirrors).encode()
         command = ["bash", str(DOWNLOAD), str(file)]
-        done = process.in_new_session(command, given=there + b"\n", limits=budget.DOWNLOAD)
+        done = process.in_new_session(command, given=mirror + b"\n", limits=budget.DOWNLOAD)
         if done.returncode:
             raise process.ProgramError(["curl"], done.returncode, done.stderr)
         with file.open("rb") as opened:

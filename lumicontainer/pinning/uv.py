@@ -65,12 +65,12 @@ class Resolver:
                 self._say(f"note: pip resolves {names}, because uv failed: {why}")
         return self.pip.wheels(query)
 
-    def source_in_the_way(self, query: Query, found: Sequence[Wheel]) -> str:
+    def source_in_the_way(self, query: Query, wheels: Sequence[Wheel]) -> str:
         """Return a source that a newer version of a package in ``found`` needs; empty if none does.
 
         Wheels alone fit together then, too, but those of older versions.
         """
-        return source_in_the_way(self._uv, self.pip.target, query, found) if self._uv else ""
+        return source_in_the_way(self._uv, self.pip.target, query, wheels) if self._uv else ""
 
 
 def wheels(program: Path, target: Target, query: Query) -> list[Wheel]:
@@ -82,13 +82,13 @@ def wheels(program: Path, target: Target, query: Query) -> list[Wheel]:
         return uv.best_files(found, each) if len(each) > 1 and found else found
 
 
-def source_in_the_way(program: Path, target: Target, query: Query, found: Sequence[Wheel]) -> str:
+def source_in_the_way(program: Path, target: Target, query: Query, wheels: Sequence[Wheel]) -> str:
     """Return what ``Resolver.source_in_the_way`` does."""
     with _asking(program, target, query) as (uv, words):
         sources = Sources(uv.settings, query.index).together()
         lines = [*sources, *query.requirements]
         log = uv.run(lines, *_WHEELS, "--verbose", *words).stderr
-        chosen = {normal(each.name): each.version for each in found}
+        chosen = {normal(each.name): each.version for each in wheels}
         for name, versions in dict(reversed(_TRIED.findall(log))).items():
             if normal(name) not in {*chosen, *query.there, *query.same}:
                 line = str(name) if versions == "*" else f"{name}{versions}"
@@ -138,8 +138,8 @@ class _Uv:
         done = self.run(lines, "--quiet", *_WHEELS, *words)
         if done.returncode:
             raise process.ProgramError(["uv"], done.returncode, done.stderr)
-        found = read_lock(self._lock.read_text(), self.target)
-        return [each for each in found if not each.url.startswith(f"{self.folder.as_uri()}/")]
+        chosen = read_lock(self._lock.read_text(), self.target)
+        return [each for each in chosen if not each.url.startswith(f"{self.folder.as_uri()}/")]
 
     def newest(
         self, sources: Sequence[str], requirements: Sequence[str], *words: str
@@ -156,35 +156,37 @@ class _Uv:
         if self.run([*sources, *map(str, named)], *words).returncode:
             return {}
         try:
-            found = read_pylock(self._lock.read_text()).packages
+            packages = read_pylock(self._lock.read_text()).packages
         except PylockError:
             return {}
-        return {each.name: str(each.version) for each in found if each.version}
+        return {each.name: str(each.version) for each in packages if each.version}
 
     def run(self, lines: Sequence[str], *words: str) -> process.Finished:
         """Run uv; its answer is in a file of the folder."""
-        wanted = self.folder / "wanted.txt"
-        wanted.write_text("".join(f"{line}\n" for line in [*lines, f"--find-links {self.folder}"]))
+        requirements = self.folder / "wanted.txt"
+        requirements.write_text(
+            "".join(f"{line}\n" for line in [*lines, f"--find-links {self.folder}"])
+        )
         self._lock.unlink(missing_ok=True)
         command = [str(self.program), *_OPTIONS, *words, "--python", sys.executable]
         command += ["--python-version", self.target.python]
         command += ["--python-platform", self.target.uv_platform()]
-        command += ["--output-file", str(self._lock), str(wanted)]
+        command += ["--output-file", str(self._lock), str(requirements)]
         return process.in_new_session(command, env=self._environment(), limits=budget.RESOLVE)
 
     @property
     def _lock(self) -> Path:
         return self.folder / "pylock.toml"
 
-    def best_files(self, found: Sequence[Wheel], sources: Sequence[Sequence[str]]) -> list[Wheel]:
+    def best_files(self, chosen: Sequence[Wheel], sources: Sequence[Sequence[str]]) -> list[Wheel]:
         """Return the wheels with the best file of each version in all sources.
 
         Uv takes a version from the first index that has it. Pip compares the files of all indexes,
         and of two equal ones it takes that of the last index.
         """
-        for each in found:
+        for each in chosen:
             write_stand_in(self.folder, each.name, "0")
-        lines = [f"{each.name}<={each.version.partition('+')[0]}" for each in found]
+        lines = [f"{each.name}<={each.version.partition('+')[0]}" for each in chosen]
         order = {tag: number for number, tag in enumerate(self.target.tags())}
         best: dict[tuple[str, str], tuple[int, Wheel]] = {}
         for source in reversed(sources):
@@ -193,26 +195,26 @@ class _Uv:
                 known = best.setdefault((each.name, each.version), (rank, each))
                 if rank < known[0]:
                     best[each.name, each.version] = (rank, each)
-        return [best.get((each.name, each.version), (0, each))[1] for each in found]
+        return [best.get((each.name, each.version), (0, each))[1] for each in chosen]
 
     def _environment(self) -> dict[str, str]:
         own = {name for name in os.environ if name.startswith("UV_")} - {"UV_CACHE_DIR"}
-        found = {name: value for name, value in os.environ.items() if name not in own}
-        found |= {"TMPDIR": str(self.folder), "UV_SYSTEM_CERTS": "1", "UV_NATIVE_TLS": "1"}
+        variables = {name: value for name, value in os.environ.items() if name not in own}
+        variables |= {"TMPDIR": str(self.folder), "UV_SYSTEM_CERTS": "1", "UV_NATIVE_TLS": "1"}
         if cert := self.settings.get("cert"):
-            found["SSL_CERT_FILE"] = cert
+            variables["SSL_CERT_FILE"] = cert
         if proxy := self.settings.get("proxy"):
-            found |= {"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy}
+            variables |= {"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy}
         if self.brief:  # An index of a layer may be out of reach.
-            found |= {"UV_HTTP_TIMEOUT": "15", "UV_HTTP_RETRIES": "1"}
+            variables |= {"UV_HTTP_TIMEOUT": "15", "UV_HTTP_RETRIES": "1"}
         elif seconds := self.settings.get("timeout"):
-            found["UV_HTTP_TIMEOUT"] = seconds
-        return found
+            variables["UV_HTTP_TIMEOUT"] = seconds
+        return variables
 
 
 def read_lock(text: str, target: Target) -> list[Wheel]:
     """Return the wheels that a pylock.toml (PEP 751) selects; raise ``ProgramError`` otherwise."""
-    found = []
+    chosen = []
     environment = cast(Environment, target.environment())
     try:
         lock = read_pylock(text)
@@ -220,7 +222,7 @@ def read_lock(text: str, target: Target) -> list[Wheel]:
             if not isinstance(file, PackageWheel) or not file.url:
                 raise PylockSelectError(f"{package.name} has no wheel")
             sha256 = file.hashes.get("sha256", "")
-            found.append(Wheel(package.name, str(package.version), sha256, file.url))
+            chosen.append(Wheel(package.name, str(package.version), sha256, file.url))
     except (PylockError, PylockSelectError) as error:
         raise process.ProgramError(["uv"], 0, str(error)) from error
-    return found
+    return chosen

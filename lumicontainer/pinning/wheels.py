@@ -49,8 +49,8 @@ class Target(NamedTuple):
         return {**host, **marker_values(self.python)}
 
     def _glibc(self) -> tuple[int, int]:
-        found = re.match(r"([0-9]+)\.([0-9]+)", self.glibc)
-        return (int(found[1]), int(found[2])) if found else (2, 17)
+        match = re.match(r"([0-9]+)\.([0-9]+)", self.glibc)
+        return (int(match[1]), int(match[2])) if match else (2, 17)
 
 
 class Wheel(NamedTuple):

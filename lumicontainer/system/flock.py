@@ -84,13 +84,13 @@ def holder(path: Path) -> str:
 
 def users(path: Path) -> str:
     """Return which processes of this host hold the lock of ``path`` (proc_locks(5))."""
-    found = set()
+    users_seen = set()
     with contextlib.suppress(OSError):
         number = path.stat().st_ino
         rows = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
         held = [row for row in rows if row[1] == "FLOCK" and row[5].endswith(f":{number}")]
-        found = {row[4] for row in held} - {str(os.getpid())}
-    return ", ".join(f"process {each}" for each in sorted(found)) or "another build"
+        users_seen = {row[4] for row in held} - {str(os.getpid())}
+    return ", ".join(f"process {each}" for each in sorted(users_seen)) or "another build"
 
 
 @contextlib.contextmanager

@@ -51,8 +51,8 @@ def descendants(pid: int) -> Iterator[tuple[int, ProcessInfo]]:
 
 def report(pid: int) -> str:
     """Return command, state and kernel stack of a session's processes."""
-    found = descendants(pid)
-    return "\n".join(line for depth, each in found for line in _lines(each, "  " * depth))
+    processes = descendants(pid)
+    return "\n".join(line for depth, each in processes for line in _lines(each, "  " * depth))
 
 
 def kill(pid: int) -> None:
@@ -62,10 +62,10 @@ def kill(pid: int) -> None:
     for those that wait for a device.
     """
     known: set[tuple[int, int]] = set()
-    while found := {(each.pid, each.started) for _, each in descendants(pid)} - known:
-        for number, _ in found:
+    while new := {(each.pid, each.started) for _, each in descendants(pid)} - known:
+        for number, _ in new:
             _send(number, signal.SIGSTOP)
-        known |= found
+        known |= new
     for number, _ in known:
         _send(number, signal.SIGKILL)
     end = time.monotonic() + _DYING
@@ -76,9 +76,9 @@ def kill(pid: int) -> None:
 def read_start(pid: int) -> int:
     """Return the start of a process in clock ticks since boot; 0 if it has ended."""
     with suppress(OSError):
-        found = _read(Path(f"/proc/{pid}"))
+        fields = _read(Path(f"/proc/{pid}"))
         # The kernel keeps one that has ended until its parent asks for the exit code.
-        return 0 if found.state in _ENDED else found.started
+        return 0 if fields.state in _ENDED else fields.started
     return 0
 
 

@@ -11,14 +11,14 @@ _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 def size(number: int) -> str:
     """Return a number of bytes with a binary unit."""
-    found = (f"{number / unit:.1f} {name}" for unit, name in _SIZES if number >= unit)
-    return next(found, f"{number} B")
+    texts = (f"{number / unit:.1f} {name}" for unit, name in _SIZES if number >= unit)
+    return next(texts, f"{number} B")
 
 
 def age(seconds: float) -> str:
     """Return an age in words, such as ``2 h ago``."""
-    found = (f"{seconds // unit:.0f} {name} ago" for unit, name in _AGES if seconds >= unit)
-    return next(found, "just now")
+    texts = (f"{seconds // unit:.0f} {name} ago" for unit, name in _AGES if seconds >= unit)
+    return next(texts, "just now")
 
 
 def count(number: int, singular: str) -> str:

@@ -25,8 +25,8 @@ def subordinate_ids(path: Path) -> Ids | None:
     """Return the current user's first range in /etc/subuid or /etc/subgid."""
     names = "|".join(map(re.escape, (user_name(os.getuid()), str(os.getuid()))))
     with suppress(OSError):
-        if found := re.search(rf"(?m)^(?:{names}):(\d+):(\d+)$", path.read_text()):
-            return int(found[1]), int(found[2])
+        if match := re.search(rf"(?m)^(?:{names}):(\d+):(\d+)$", path.read_text()):
+            return int(match[1]), int(match[2])
     return None
 
 
@@ -70,9 +70,9 @@ def needs_user_namespace() -> bool:
     """
     if os.getuid() != 0:
         return False
-    wanted = (1 << (int(Path("/proc/sys/kernel/cap_last_cap").read_text()) + 1)) - 1
-    found = re.search(r"(?m)^CapEff:\s*(\w+)$", Path("/proc/self/status").read_text())
-    return found is not None and int(found[1], 16) & wanted != wanted
+    every = (1 << (int(Path("/proc/sys/kernel/cap_last_cap").read_text()) + 1)) - 1
+    match = re.search(r"(?m)^CapEff:\s*(\w+)$", Path("/proc/self/status").read_text())
+    return match is not None and int(match[1], 16) & every != every
 
 
 def namespace_options() -> list[str]:

@@ -48,10 +48,10 @@ def _checks(checks: Checks, folder: str) -> Iterator[tuple[str, LayerFile]]:
 
 def _problem(path: str, content: bytes) -> Problem | None:
     python = PurePosixPath(path).suffix == ".py"
-    found = _python(path, content) if python else _bash(content)
-    if found is None:
+    mistake = _python(path, content) if python else _bash(content)
+    if mistake is None:
         return None
-    line, why = found
+    line, why = mistake
     return Problem("cannot parse the script", str(Place(path, line)), why, "correct the line")
 
 
@@ -63,10 +63,10 @@ def _bash(content: bytes) -> tuple[int, str] | None:
     for options in ([], ["-O", "extglob"]):
         command = ["bash", "--norc", "--noprofile", *options, "-n"]
         done = process.run_to_end(command, env=_ENVIRONMENT, given=content)
-        found = _LINE.search(clean(done.stderr))
-        if not done.returncode and not found:
+        place = _LINE.search(clean(done.stderr))
+        if not done.returncode and not place:
             return None
-    return (int(found[1]), found[2]) if found else (1, clean(done.stderr).strip())
+    return (int(place[1]), place[2]) if place else (1, clean(done.stderr).strip())
 
 
 def _python(path: str, content: bytes) -> tuple[int, str] | None:

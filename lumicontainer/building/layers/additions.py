@@ -164,8 +164,8 @@ def _installed(
 def read_answers(left: Path) -> PythonAnswers:
     """Return what Python of the image left in a folder; raise ``InputError`` if it is invalid."""
     try:
-        found = json.loads(foreign.read_below(left, _ANSWERS, _LARGEST))
-        answers = PythonAnswers(found["python"], found["files"])
+        loaded = json.loads(foreign.read_below(left, _ANSWERS, _LARGEST))
+        answers = PythonAnswers(loaded["python"], loaded["files"])
         texts = [answers.python, *answers.files, *answers.files.values()]
         if all(isinstance(each, str) for each in texts) and _PYTHON.fullmatch(answers.python):
             return answers

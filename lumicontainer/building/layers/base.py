@@ -102,11 +102,11 @@ async def _fill(run: StepRun, tree: Path) -> None:
         await run_command(run, runtime.bootstrap(base), environment, writing=True)
 
 
-def _compare_versions(builder: Builder, found: Survey) -> None:
+def _compare_versions(builder: Builder, survey: Survey) -> None:
     """Report the versions that the layer of the base states, and its image has others of."""
-    base, there = builder.plan.resolved.layers[0], found.provides
-    stated = {name: value for name, value in base.content.provides.items() if name in there}
-    for each in wrong_versions(stated, there):
+    base, provided = builder.plan.resolved.layers[0], survey.provides
+    stated = {name: value for name, value in base.content.provides.items() if name in provided}
+    for each in wrong_versions(stated, provided):
         builder.progress.say(f"warning: layer '{base.name}', under 'provides': {each}")
 
 

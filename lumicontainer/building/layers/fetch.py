@@ -28,12 +28,12 @@ async def fetch(builder: Builder) -> None:
         builder.shared.require()
     except HostError as error:
         builder.progress.say(str(error.problems[0]._replace(level="warning")))
-    found, done = list(offers(builder.plan, builder.cache, builder.shared)), 0
-    total = sum(entry.size for entry in found)
+    offered, done = list(offers(builder.plan, builder.cache, builder.shared)), 0
+    total = sum(entry.size for entry in offered)
     disk_space.require([disk_space.cache_need(builder.cache.root, total)])
     publishers: dict[str, None] = {}
     with builder.progress.work("shared cache") as task:
-        for entry in found:
+        for entry in offered:
             async with wait_for_lock(builder.cache.make_lock(entry.name), task):
                 publisher = await take(builder, entry.name, entry.step)
             if not publisher:

@@ -68,12 +68,12 @@ async def _prove(builder: Builder, stack: Stack, locks: Sequence[int]) -> Stack:
         async with limit:
             return await asyncio.to_thread(builder.cache.proven, name)
 
-    found = await asyncio.gather(*(prove(entry.name) for entry in stack))
-    for lock, proven in zip(locks, found, strict=True):
+    proofs = await asyncio.gather(*(prove(entry.name) for entry in stack))
+    for lock, proven in zip(locks, proofs, strict=True):
         if proven is None:
             builder.release(lock)
-    builder.proven.update({entry.name: entry for entry in found if entry})
-    return tuple(entry for entry in takewhile(bool, found) if entry)
+    builder.proven.update({entry.name: entry for entry in proofs if entry})
+    return tuple(entry for entry in takewhile(bool, proofs) if entry)
 
 
 def _is_built_elsewhere(builder: Builder, below: Stack) -> bool:
@@ -108,8 +108,8 @@ async def wheels(builder: Builder, compiled: Compile, below: Stack) -> Entry:
         run.memory_per_job, run.as_user = compiled.memory_per_job, True
         await run_program(run, compiled.program, packages=compiled.packages)
         for wheel in take_files(run, ".whl"):
-            if found := leaks(wheel):
-                raise leak_failure(run, found)
+            if problems := leaks(wheel):
+                raise leak_failure(run, problems)
             foreign.copy_below(wheel.parent, wheel.name, draft / wheel.name)
         await asyncio.to_thread(remove_tree, run.root)
 
@@ -118,11 +118,11 @@ async def wheels(builder: Builder, compiled: Compile, below: Stack) -> Entry:
 
 async def take_cached_below(builder: Builder, compiled: Compile) -> Stack:
     """Return the layers on which a layer compiles; raise ``InputError`` if one is not cached."""
-    wanted = builder.plan.keys.index(compiled.parent) + 1
-    stack = builder.cached()[:wanted]
+    number = builder.plan.keys.index(compiled.parent) + 1
+    stack = builder.cached()[:number]
     locks = [await builder.use(entry.name) for entry in stack]
     intact = await _prove(builder, stack, locks)
-    if len(intact) < wanted:
+    if len(intact) < number:
         hint = "build the image: that compiles the layer too"
         raise InputError(Problem(f"the layers below '{compiled.name}' are not cached", hint=hint))
     return intact

@@ -47,14 +47,14 @@ def _size(folder: Path) -> int:
         return 0
 
 
-def remove(found: Published, *, dry: bool) -> Problem | None:
+def remove(published: Published, *, dry: bool) -> Problem | None:
     """Remove an object unless ``dry`` is set; return the problem if this user cannot."""
-    folder = found.folder
+    folder = published.folder
     gone = folder.with_name(f".{folder.name}.gone-{time.time_ns()}")
     try:
         is_folder = stat.S_ISDIR(folder.lstat().st_mode)
         if is_folder and not os.access(folder, os.W_OK):
-            return _refusal(found, f"only its owner {found.publisher} may write to it")
+            return _refusal(published, f"only its owner {published.publisher} may write to it")
         if not dry:
             # Rename first, so that an interrupted removal leaves no incomplete object.
             folder.rename(gone)
@@ -62,11 +62,11 @@ def remove(found: Published, *, dry: bool) -> Problem | None:
     except FileNotFoundError:  # Its owner removed it.
         return None
     except OSError as error:
-        return _refusal(found, error.strerror or str(error))
+        return _refusal(published, error.strerror or str(error))
     return None
 
 
-def _refusal(found: Published, why: str) -> Problem:
-    what = f"cannot remove '{found.shown}' from the shared cache"
-    hint = f"ask {found.publisher}: lumicontainer cache prune --shared"
-    return Problem(what, str(found.folder), why, hint)
+def _refusal(published: Published, why: str) -> Problem:
+    what = f"cannot remove '{published.shown}' from the shared cache"
+    hint = f"ask {published.publisher}: lumicontainer cache prune --shared"
+    return Problem(what, str(published.folder), why, hint)

@@ -115,11 +115,11 @@ class SharedCache:
 
     def entry(self, name: str) -> Entry | None:
         """Return an object, whose bytes are not verified; None if it cannot be taken."""
-        with contextlib.suppress(OSError, Damaged, Untrusted), self._open_object(name) as found:
-            publisher, sums = self._read_trusted(found)
-            size = found.size()
-            used = os.fstat(found.folder).st_mtime
-            about = found.read(objects.ENTRY)
+        with contextlib.suppress(OSError, Damaged, Untrusted), self._open_object(name) as opened:
+            publisher, sums = self._read_trusted(opened)
+            size = opened.size()
+            used = os.fstat(opened.folder).st_mtime
+            about = opened.read(objects.ENTRY)
             entry = objects.parse_entry(self.root / name, about, sums, size=size, used=used)
             return entry and replace(entry, publisher=publisher)
         return None
@@ -129,12 +129,12 @@ class SharedCache:
 
         Raises ``FileNotFoundError``, ``Untrusted``, or ``Damaged`` if a byte of the copy differs.
         """
-        with self._open_object(name) as found:
-            publisher, sums = self._read_trusted(found)
-            draft, left = store.draft(name), found.size()
+        with self._open_object(name) as opened:
+            publisher, sums = self._read_trusted(opened)
+            draft, left = store.draft(name), opened.size()
             try:
                 for file in objects.sums_of(sums):
-                    with found.open(file) as source, (draft / file).open("wb") as copy:
+                    with opened.open(file) as source, (draft / file).open("wb") as copy:
                         size = os.fstat(source.fileno()).st_size
                         if (left := left - size) < 0:
                             raise Damaged(f"{file} has grown while it was read")
@@ -152,8 +152,8 @@ class SharedCache:
     def damage(self, name: str) -> str:
         """Return the damage of an object, whoever owns it; empty if each byte is as recorded."""
         try:
-            with self._open_object(name) as found:
-                objects.prove_files({*found.names()} - {_SIGNATURE}, found.open, name)
+            with self._open_object(name) as opened:
+                objects.prove_files({*opened.names()} - {_SIGNATURE}, opened.open, name)
         except (OSError, Damaged) as error:
             return str(error)
         return ""
@@ -161,8 +161,8 @@ class SharedCache:
     def doubt(self, name: str, step: str) -> Problem | None:
         """Return the warning about an object that a build would not take; None if it is missing."""
         try:
-            with self._open_object(name) as found:
-                self._read_trusted(found)
+            with self._open_object(name) as opened:
+                self._read_trusted(opened)
         except FileNotFoundError:
             return None
         except (OSError, Damaged, Untrusted) as error:
@@ -192,23 +192,23 @@ class SharedCache:
         finally:
             os.close(folder)
 
-    def _read_trusted(self, found: _Object) -> tuple[str, bytes]:
+    def _read_trusted(self, opened: _Object) -> tuple[str, bytes]:
         """Return the publisher of an object and its sums; raise ``Untrusted`` or ``Damaged``.
 
         Only its owner can put files into a folder that others cannot write to. A signature proves
         the sums, and these prove the files, whoever owns them.
         """
         # Its files may be of a user who signed nothing, and their sizes are not signed.
-        if (size := found.size()) > budget.LAYER.most:
+        if (size := opened.size()) > budget.LAYER.most:
             most = units.size(budget.LAYER.most)
             raise Damaged(f"it has {units.size(size)}, expected at most {most}")
-        doubts = [doubt for state in found.states() if (doubt := self._doubt(state))]
+        doubts = [doubt for state in opened.states() if (doubt := self._doubt(state))]
         if not doubts:
-            return found.owner, found.read(objects.SUMS)
+            return opened.owner, opened.read(objects.SUMS)
         why, hint = doubts[0]
-        if self.signers and _SIGNATURE in found.names():
-            sums = found.read(objects.SUMS)
-            if who := trusted.signer(sums, found.read(_SIGNATURE), self.signers):
+        if self.signers and _SIGNATURE in opened.names():
+            sums = opened.read(objects.SUMS)
+            if who := trusted.signer(sums, opened.read(_SIGNATURE), self.signers):
                 return who, sums
             why += ", and none of the allowed signers signed it"
         raise Untrusted(why, hint)

@@ -25,14 +25,14 @@ _SPACE = "lumicontainer"
 
 def trusted_owners() -> frozenset[int]:
     """Return the ids of trusted users; raise ``InputError`` if a user does not exist."""
-    problems, found = Problems(), {0, os.geteuid()}
+    problems, owners = Problems(), {0, os.geteuid()}
     for name in re.findall(r"[^,\s]+", os.environ.get(OWNERS, "")):
         try:
-            found.add(int(name) if name.isdecimal() else pwd.getpwnam(name).pw_uid)
+            owners.add(int(name) if name.isdecimal() else pwd.getpwnam(name).pw_uid)
         except KeyError:
             problems.add(f"user '{name}' not found", OWNERS, hint="correct the name, or remove it")
     problems.raise_if_any()
-    return frozenset(found)
+    return frozenset(owners)
 
 
 def find_allowed_signers() -> Path | None:
@@ -72,8 +72,8 @@ def signer(content: bytes, signature: bytes, signers: Path) -> str:
         file.write(signature)
         file.flush()
         words = ["-f", str(signers), "-s", file.name]
-        found = process.run_to_end(["ssh-keygen", "-Y", "find-principals", *words])
-        for name in found.stdout.replace(",", "\n").splitlines():
+        done = process.run_to_end(["ssh-keygen", "-Y", "find-principals", *words])
+        for name in done.stdout.replace(",", "\n").splitlines():
             verify = ["ssh-keygen", "-Y", "verify", "-n", _SPACE, "-I", name, *words]
             if process.run_to_end(verify, given=content).returncode == 0:
                 return name

@@ -44,7 +44,7 @@ def check(client: Any, inside: Sequence[str], fields: Mapping[str, Any]) -> int:
     places = {str(each): str(each) for each in (Path.home(), Path.cwd(), "/tmp", "/var/tmp")}
     own = {name: value for name, value in os.environ.items() if name not in _ENGINES_OWN}
     image = load_image(client, ImageSpec(spec.image, spec.folder, "", {LABEL: own_label()}))
-    wanted = Spec(
+    probe = Spec(
         image=image,
         writes=places,
         user=f"{os.getuid()}:{os.getgid()}",
@@ -52,7 +52,7 @@ def check(client: Any, inside: Sequence[str], fields: Mapping[str, Any]) -> int:
         environment={**own, "PATH": _PATH, **spec.environment},
     )
     try:
-        return run(client, wanted, ["sh", "-c", _START, "sh", *inside])
+        return run(client, probe, ["sh", "-c", _START, "sh", *inside])
     finally:
         client.images.remove(image, force=True)
 

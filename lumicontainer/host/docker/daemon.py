@@ -90,8 +90,8 @@ def _is_of_answer(error: Exception) -> bool:
 
 def read_field(row: Any, name: str, kind: type[T]) -> T:
     """Return a field of an answer's object; raise ``AnswerError`` if it is of another kind."""
-    found = read_kind(row, dict).get(name)
-    return read_kind(found, kind, name)
+    value = read_kind(row, dict).get(name)
+    return read_kind(value, kind, name)
 
 
 def read_kind(value: Any, kind: type[T], name: str = "the answer") -> T:
@@ -101,10 +101,10 @@ def read_kind(value: Any, kind: type[T], name: str = "the answer") -> T:
     return value
 
 
-def read_labels(found: Any) -> dict[str, str]:
+def read_labels(labels: Any) -> dict[str, str]:
     """Return the labels of an answer, which may be none; raise ``AnswerError``."""
     return {
-        name: read_kind(value, str, name) for name, value in read_kind(found or {}, dict).items()
+        name: read_kind(value, str, name) for name, value in read_kind(labels or {}, dict).items()
     }
 
 
@@ -159,8 +159,8 @@ def read_imported_id(printed: str) -> str:
     """
     rows = [json_object(line.encode()) for line in printed.splitlines()]
     last = rows[-1] if rows else {}
-    if isinstance(found := last.get("status"), str):
-        return found
+    if isinstance(status := last.get("status"), str):
+        return status
     why = str(last.get("error") or f"it answered {printed[-200:]!a}")
     raise _refused("the Docker daemon made no image", why)
 
@@ -183,10 +183,10 @@ def labels_of(client: Any, image: str) -> dict[str, str]:
 
 def _is_left(row: Mapping[str, Any]) -> bool:
     """Return whether the process that made something has ended; others may use the label, too."""
-    found = _OWN_LABEL.fullmatch(read_labels(read_kind(row, dict).get("Labels")).get(LABEL, ""))
-    if found is None:
+    match = _OWN_LABEL.fullmatch(read_labels(read_kind(row, dict).get("Labels")).get(LABEL, ""))
+    if match is None:
         return False
-    namespace, pid, started = found.groups()
+    namespace, pid, started = match.groups()
     return namespace == _namespace() and str(read_start(int(pid))) != started
 
 

@@ -201,11 +201,11 @@ class _Data:
 
 def _tails(files: Iterable[Node], block_size: int) -> dict[int, set[Range]]:
     """Return the parts of each fragment that are ends of ``files``."""
-    found: defaultdict[int, set[Range]] = defaultdict(set)
+    tails: defaultdict[int, set[Range]] = defaultdict(set)
     for node in files:
         if node.fragment != NOTHING:
-            found[node.fragment].add(node.tail(block_size))
-    return dict(found)
+            tails[node.fragment].add(node.tail(block_size))
+    return dict(tails)
 
 
 def _blocks(files: Iterable[Node]) -> Iterator[Range]:

@@ -28,25 +28,25 @@ _LEVEL = 3
 def _inflate(data: bytes, most: int) -> bytes:
     reader = zlib.decompressobj()
     try:
-        found = reader.decompress(data, most + 1)
+        content = reader.decompress(data, most + 1)
     except zlib.error as error:
         raise ValueError(str(error)) from error
-    return _require_end(found, most, complete=reader.eof)
+    return _require_end(content, most, complete=reader.eof)
 
 
 def _unpack_zstd(data: bytes, most: int) -> bytes:
     reader = zstd.ZstdDecompressor()
     try:
-        found = reader.decompress(data, most + 1)
+        content = reader.decompress(data, most + 1)
     except zstd.ZstdError as error:
         raise ValueError(str(error)) from error
-    return _require_end(found, most, complete=reader.eof)
+    return _require_end(content, most, complete=reader.eof)
 
 
-def _require_end(found: bytes, most: int, *, complete: bool) -> bytes:
-    if len(found) > most or not complete:
+def _require_end(content: bytes, most: int, *, complete: bool) -> bytes:
+    if len(content) > most or not complete:
         raise ValueError(f"expected a block of at most {most} bytes")
-    return found
+    return content
 
 
 CODECS: Mapping[int, Codec] = {

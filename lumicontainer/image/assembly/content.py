@@ -40,14 +40,14 @@ def hash_files(layer: Squashfs, files: Iterable[Node]) -> Mapping[int, str]:
 
 def _hash(file: int, layer: Squashfs, files: Sequence[Node]) -> list[tuple[int, str]]:
     """Return the sha256 of files whose ends are in one fragment."""
-    fragment, found = files[0].fragment, []
+    fragment, digests = files[0].fragment, []
     end = b"" if fragment == NOTHING else read_fragment(layer, fragment)
     for node in files:
         digest = hashlib.sha256()
         for piece in _pieces(file, layer, node, end):
             digest.update(piece)
-        found.append((id(node), digest.hexdigest()))
-    return found
+        digests.append((id(node), digest.hexdigest()))
+    return digests
 
 
 def _pieces(file: int, layer: Squashfs, node: Node, fragment: bytes) -> Iterator[bytes]:

@@ -128,10 +128,10 @@ class _Source:
         """Return ``size`` bytes at a place of the squashfs."""
         if place < 0 or place + size > self.superblock.size:
             raise ValueError(f"a table leads to byte {place}, after the end")
-        found = os.pread(self.file, size, self.offset + place)
-        if len(found) != size:
+        content = os.pread(self.file, size, self.offset + place)
+        if len(content) != size:
             raise ValueError("the file is cut short")
-        return found
+        return content
 
     def block(self, place: int) -> tuple[bytes, int]:
         """Return the content of a table's block, and the place after it."""
@@ -161,10 +161,10 @@ class _Source:
         """Return the rows of a table of which ``place`` has the places of the blocks."""
         blocks = -(-count * width // METADATA)
         places = struct.unpack(f"<{blocks}Q", self.read(place, 8 * blocks))
-        found = b"".join(self.block(each)[0] for each in places)
-        if len(found) < count * width:
+        content = b"".join(self.block(each)[0] for each in places)
+        if len(content) < count * width:
             raise ValueError("a table is cut short")
-        return found[: count * width]
+        return content[: count * width]
 
     def first_block(self, place: int) -> int:
         """Return the place of the first block of such a table."""

@@ -111,8 +111,8 @@ def _absent(run: StepRun, text: str) -> list[Problem]:
     name, missing = run.name.partition(": ")[0], missing_packages.absent(text)
     names = no_links.packages_listed(run.sandbox / "tree") if missing else ()
     layers = [each for each in run.builder.plan.resolved.included() if each.name == name]
-    found = (missing_packages.problem_of(each, of, names) for of in layers for each in missing)
-    return [each for each in found if each]
+    problems = (missing_packages.problem_of(each, of, names) for of in layers for each in missing)
+    return [each for each in problems if each]
 
 
 def silent_failure(run: StepRun, report: str) -> StepError:

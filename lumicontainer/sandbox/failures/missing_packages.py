@@ -49,12 +49,12 @@ def absent(text: str) -> list[Absent]:
     """Return the packages that apt and pip did not find, if all their servers answered."""
     if _UNREACHED.search(text):
         return []
-    found = [Absent("apt", first or second) for first, second in _APT_NAME.findall(text)]
-    found += [Absent("apt", f"{name}={version}") for version, name in _APT_VERSION.findall(text)]
+    packages = [Absent("apt", first or second) for first, second in _APT_NAME.findall(text)]
+    packages += [Absent("apt", f"{name}={version}") for version, name in _APT_VERSION.findall(text)]
     for word, versions in _PIP.findall(text):
         offered = () if versions == "none" else tuple(re.split(r",\s*", versions))
-        found.append(Absent("pip", word, offered))
-    return list(dict.fromkeys(found))
+        packages.append(Absent("pip", word, offered))
+    return list(dict.fromkeys(packages))
 
 
 def problem_of(of: Absent, layer: ResolvedLayer, names: Iterable[str] = ()) -> Problem | None:

@@ -25,8 +25,8 @@ class Choice(NamedTuple):
 
     def describe(self) -> str:
         """Return one line about it."""
-        found = self.refusals.items()
-        rows = ((name, each.what, " ".join(each.why.split())) for name, each in found)
+        refusals = self.refusals.items()
+        rows = ((name, each.what, " ".join(each.why.split())) for name, each in refusals)
         why = "; ".join(": ".join(filter(None, row)) for row in rows)
         return f"runtime: {self.runtime.name}" + (f" ({why})" if why else "")
 

@@ -65,9 +65,9 @@ class PRoot(Runtime):
         process.capture(_recorded(_NOWHERE.parent, _NOWHERE, _NOWHERE, [*_start(), "/bin/true"]))
 
     def require_plan(self, plan: Plan) -> None:
-        found = [each for layer in plan.resolved.included() for each in problems(layer)]
-        if found:
-            raise InputError(*found)
+        limits = [each for layer in plan.resolved.included() for each in problems(layer)]
+        if limits:
+            raise InputError(*limits)
         super().require_plan(plan)
         if plan.bootstrap.by_debootstrap:
             proot_base.require_debootstrap()
@@ -161,11 +161,11 @@ def _start() -> list[str]:
 
 
 def _binds(tree: Path, binds: Mapping[str, Path]) -> list[str]:
-    wanted = {folder: Path(folder) for folder in _HOST}
+    folders = {folder: Path(folder) for folder in _HOST}
     if os.path.lexists(tree / _RESOLVER.strip("/")):
-        wanted[_RESOLVER] = Path(_RESOLVER)
-    found = {**wanted, **binds}
-    return [word for target, path in found.items() for word in ("-b", f"{path}:{target}")]
+        folders[_RESOLVER] = Path(_RESOLVER)
+    sources = {**folders, **binds}
+    return [word for target, path in sources.items() for word in ("-b", f"{path}:{target}")]
 
 
 def _recorded(tree: Path, state: Path, record: Path, command: Sequence[str]) -> list[str]:

@@ -61,5 +61,5 @@ def _commands(text: str) -> Iterator[tuple[int, str]]:
         if not continued:
             yield number, re.sub(r"(^|\s)#.*", "", line)
         continued = line.endswith("\\")
-        if found := _HERE_DOCUMENT.search(line):
-            end = found[1]
+        if match := _HERE_DOCUMENT.search(line):
+            end = match[1]

@@ -100,8 +100,8 @@ def leaking(tree: Path, rows: Index) -> list[str]:
     """
     if not masking.searched():
         return []
-    there = {path: row for path, row in rows.items() if row.kind != GONE}
-    return [f"/{path}" for path, row in there.items() if _shows(tree / path, path, row)]
+    present = {path: row for path, row in rows.items() if row.kind != GONE}
+    return [f"/{path}" for path, row in present.items() if _shows(tree / path, path, row)]
 
 
 def _shows(path: Path, name: str, row: Row) -> bool:
@@ -118,27 +118,29 @@ def _shows(path: Path, name: str, row: Row) -> bool:
         return masking.holds_in(file)
 
 
-def compare(before: TreeState, given: argparse.Namespace) -> None:
+def compare(before: TreeState, arguments: argparse.Namespace) -> None:
     """Make the layer, and write the state of the tree."""
-    modes = without_root.open_closed(given.tree)
+    modes = without_root.open_closed(arguments.tree)
     try:
-        prints, now = _layer(before, given, modes)
+        prints, now = _layer(before, arguments, modes)
     finally:
-        closed = without_root.close(given.tree, modes)
+        closed = without_root.close(arguments.tree, modes)
     prints |= closed
-    snapshot.write_state(given.state, TreeState(prints, now))
+    snapshot.write_state(arguments.state, TreeState(prints, now))
 
 
 def _layer(
-    before: TreeState, given: argparse.Namespace, modes: dict[str, int]
+    before: TreeState, arguments: argparse.Namespace, modes: dict[str, int]
 ) -> tuple[Prints, dict[str, Row]]:
     """Make the layer; return the prints and rows of the tree. ``modes`` differ from the disk's."""
-    tree, draft, prints = given.tree, given.draft, snapshot.scan(given.tree)
-    now = snapshot.tree_state(tree, prints, before, read_owners(given.owners) if ORDINARY else None)
+    tree, draft, prints = arguments.tree, arguments.draft, snapshot.scan(arguments.tree)
+    now = snapshot.tree_state(
+        tree, prints, before, read_owners(arguments.owners) if ORDINARY else None
+    )
     now.rows.update({path: now.rows[path]._replace(mode=mode) for path, mode in modes.items()})
-    if given.clear_setuid:
+    if arguments.clear_setuid:
         _clear_setuid(tree, now.rows, modes)
-    rows = layer_rows(now.rows, before.rows, given.drop, given.keep)
+    rows = layer_rows(now.rows, before.rows, arguments.drop, arguments.keep)
     if names := sorted(path for path in rows if path.rpartition("/")[2].startswith(_MARK)):
         named = "".join(f"\n  /{path}" for path in names)
         sys.exit(f"error: engines read names that begin with {_MARK} as removals:{named}")
@@ -183,10 +185,10 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--clear-setuid", action="store_true")
     for name in ("--drop", "--keep"):
         parser.add_argument(name, action="append", default=[])
-    given = parser.parse_args(words)
-    before = snapshot.read_state(given.state)
+    arguments = parser.parse_args(words)
+    before = snapshot.read_state(arguments.state)
     masking.load(sys.stdin.buffer.read())
-    compare(before, given)
+    compare(before, arguments)
 
 
 if __name__ == "__main__":

@@ -88,11 +88,11 @@ def _unpack_all(tree: Path, layers: Iterable[Packed]) -> None:
     for layer in layers:
         gone, index = [], layer.rows()
         for path, row in index.items():
-            there = tree / path
+            target = tree / path
             if row.kind == GONE:
-                gone.append(there)
-            if row.kind != FOLDER or there.is_symlink() or not there.is_dir():
-                remove(there)
+                gone.append(target)
+            if row.kind != FOLDER or target.is_symlink() or not target.is_dir():
+                remove(target)
         place = ("-offset", str(layer.offset))
         without_gone = without_root.ORDINARY or layer.foreign
         without_root.unsquash(tree, layer.squashfs, index, *place, without_gone=without_gone)
@@ -108,13 +108,13 @@ def _correct(
         remove(tree / path)
     lists: dict[int, list[str]] = {}
     for path in sorted(wrong):
-        there = tree / path
+        target = tree / path
         if rows[path].kind == FOLDER:
-            if there.is_symlink() or not there.is_dir():
-                remove(there)
-            snapshot.set_folder(there, rows[path])
+            if target.is_symlink() or not target.is_dir():
+                remove(target)
+            snapshot.set_folder(target, rows[path])
             continue
-        remove(there)
+        remove(target)
         lists.setdefault(layer_of[path], []).append(path)
     above: set[Path] = set()
     for number, paths in sorted(lists.items()):
@@ -137,12 +137,12 @@ def main() -> None:
     parser.add_argument("state", type=Path)
     parser.add_argument("layers", nargs="*", type=Path)
     parser.add_argument("--image", nargs=3)
-    given = parser.parse_args()
-    layers = [of_folder(each) for each in given.layers]
-    if given.image:
-        folder, file, offset = given.image
+    arguments = parser.parse_args()
+    layers = [of_folder(each) for each in arguments.layers]
+    if arguments.image:
+        folder, file, offset = arguments.image
         layers.insert(0, Packed(Path(folder) / INDEX, Path(file), int(offset), foreign=True))
-    snapshot.write_state(given.state, check_out(given.tree, layers, given.state))
+    snapshot.write_state(arguments.state, check_out(arguments.tree, layers, arguments.state))
 
 
 if __name__ == "__main__":

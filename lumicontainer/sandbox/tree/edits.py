@@ -123,18 +123,18 @@ class Edits:
 
     def read(self, path: str) -> bytes | None:
         """Return the content of a regular file; None if the path is none."""
-        found = self.find(path)
-        if found.node is None or found.node.kind != FILE:
+        entry = self.find(path)
+        if entry.node is None or entry.node.kind != FILE:
             return None
-        if found.path in self._contents:
-            return self._contents[found.path]
-        return read_content(self._layers[found.node.layer], found.node, _LARGEST)
+        if entry.path in self._contents:
+            return self._contents[entry.path]
+        return read_content(self._layers[entry.node.layer], entry.node, _LARGEST)
 
     def glob(self, pattern: str) -> list[str]:
         """Return the paths that a pattern of the shell matches; only its last name has letters."""
         folder, _, last = pattern.rpartition("/")
-        found = self.find(folder, follow=True)
-        names = sorted(found.node.children) if found.node else ()
+        entry = self.find(folder, follow=True)
+        names = sorted(entry.node.children) if entry.node else ()
         matching = (name for name in map(os.fsdecode, names) if fnmatchcase(name, last))
         shown = (name for name in matching if not name.startswith("."))
         return [f"{folder}/{name}" for name in shown]
@@ -152,19 +152,19 @@ class Edits:
 
     def make_folder(self, path: str, mode: int = 0o755) -> None:
         """Make a folder with those above it, in place of what is there unless that is a folder."""
-        found = self.find(path)
-        if found.node is None or found.node.kind != FOLDER:
+        entry = self.find(path)
+        if entry.node is None or entry.node.kind != FOLDER:
             self._put(path, Node(FOLDER, mode, 0, 0, EPOCH), Row(index.FOLDER, mode))
 
     def set_mode(self, path: str, mode: int) -> None:
         """Give a file of the layers another mode; a hard link becomes a file of its own."""
-        found = self.find(path)
-        assert found.node is not None
-        node, content = found.node, self.read(path)
+        entry = self.find(path)
+        assert entry.node is not None
+        node, content = entry.node, self.read(path)
         assert content is not None
         self.write(path, content, mode)
-        row = self._rows[found.path]
-        self._rows[found.path] = row._replace(uid=node.owner, gid=node.group)
+        row = self._rows[entry.path]
+        self._rows[entry.path] = row._replace(uid=node.owner, gid=node.group)
 
     def leaking(self) -> list[str]:
         """Return the paths of new files that contain a secret."""
@@ -172,14 +172,14 @@ class Edits:
 
     def remove(self, path: str) -> None:
         """Remove a path of any kind, if it exists."""
-        found = self.find(path)
-        if found.node is None or not found.names:
+        entry = self.find(path)
+        if entry.node is None or not entry.names:
             return
-        above = self._folder(found.names[:-1], path)
-        self._hide(found)
-        del above.children[found.names[-1]]
-        if found.path in self._hidden:
-            self._rows[found.path] = Row(GONE)
+        above = self._folder(entry.names[:-1], path)
+        self._hide(entry)
+        del above.children[entry.names[-1]]
+        if entry.path in self._hidden:
+            self._rows[entry.path] = Row(GONE)
 
     def layer_rows(self) -> dict[str, Row]:
         """Return the index of the layer: the changes, and the folders above them."""
@@ -204,17 +204,17 @@ class Edits:
 
     def _put(self, path: str, node: Node, row: Row) -> str:
         """Put a node in place of what is there; return its path without links."""
-        found = self.find(path)
-        above = self._folder(found.names[:-1], path)
-        if found.node:
-            self._hide(found)
+        entry = self.find(path)
+        above = self._folder(entry.names[:-1], path)
+        if entry.node:
+            self._hide(entry)
         self._own.add(id(node))
-        above.children[found.names[-1]] = node
-        self._rows[found.path] = row
+        above.children[entry.names[-1]] = node
+        self._rows[entry.path] = row
         if node.kind == FOLDER:  # It would show the files of a folder of the layers.
-            gone = self._hidden.get(found.path, ())
-            self._rows |= {f"{found.path}/{name}": Row(GONE) for name in gone}
-        return found.path
+            gone = self._hidden.get(entry.path, ())
+            self._rows |= {f"{entry.path}/{name}": Row(GONE) for name in gone}
+        return entry.path
 
     def _folder(self, names: Names, path: str) -> Node:
         """Return the folder of some names; make what is missing."""
@@ -230,16 +230,16 @@ class Edits:
                 raise refusal(path, OUT)
         return here
 
-    def _hide(self, found: Located) -> None:
+    def _hide(self, entry: Located) -> None:
         """Drop the changes at a path and below it, and note what the layers have there."""
-        assert found.node is not None
-        path, below = found.path, f"{found.path}/"
+        assert entry.node is not None
+        path, below = entry.path, f"{entry.path}/"
         for each in [each for each in self._rows if each == path or each.startswith(below)]:
             del self._rows[each]
             self._contents.pop(each, None)
-        if id(found.node) not in self._own:
+        if id(entry.node) not in self._own:
             removed = {each[len(below) :] for each in self._hidden if each.startswith(below)}
-            names = {os.fsdecode(name) for name in found.node.children}
+            names = {os.fsdecode(name) for name in entry.node.children}
             self._hidden[path] = names | {each.partition("/")[0] for each in removed}
 
 

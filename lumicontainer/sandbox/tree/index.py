@@ -108,9 +108,9 @@ def find_paths(tree: Path, *words: str) -> dict[str, str]:
 def read_index(path: Path) -> dict[str, Row]:
     """Read the index of a layer; raise ``HostError`` if it is damaged."""
     try:
-        found = {name: Row(*row) for name, row in json.loads(path.read_bytes()).items()}
-        if all(_is_inside(name) and _is_valid(row) for name, row in found.items()):
-            return found
+        rows = {name: Row(*row) for name, row in json.loads(path.read_bytes()).items()}
+        if all(_is_inside(name) and _is_valid(row) for name, row in rows.items()):
+            return rows
         why = "a row has a value of another type, or a path that leaves the layer"
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         why = str(error)

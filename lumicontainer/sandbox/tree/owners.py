@@ -117,10 +117,10 @@ class Recorder:
 
     def _record(self, opened: int, info: os.stat_result, owner: tuple[int, int]) -> None:
         # Root without record is the default; holding all that packages give to root takes too many.
-        wanted = any(owner) or info.st_ino in self.owners or _inherits(opened)
-        if info.st_dev == self.device and wanted:
+        unusual = any(owner) or info.st_ino in self.owners or _inherits(opened)
+        if info.st_dev == self.device and unusual:
             self.owners[info.st_ino] = owner
-        if wanted and info.st_ino not in self.held:
+        if unusual and info.st_ino not in self.held:
             self.held[info.st_ino] = opened
         else:
             os.close(opened)
@@ -174,12 +174,12 @@ def listen() -> int:
     library = ctypes.CDLL(None, use_errno=True)
     library.prctl(_NO_NEW_PRIVILEGES, *map(ctypes.c_ulong, (1, 0, 0, 0)))
     words = (ctypes.c_long(each) for each in (_SECCOMP, _FILTER, _LISTENER))
-    found = int(library.syscall(*words, ctypes.c_void_p(ctypes.addressof(described))))
-    if found < 0:
+    descriptor = int(library.syscall(*words, ctypes.c_void_p(ctypes.addressof(described))))
+    if descriptor < 0:
         why = os.strerror(ctypes.get_errno())
         what, hint = "the kernel does not report changes of owners", "Linux 5.5 or newer does"
         raise HostError(Problem(what, why=f"seccomp: {why}", hint=hint))
-    return found
+    return descriptor
 
 
 def _start(command: Sequence[str]) -> tuple[int, int]:

@@ -25,8 +25,8 @@ def open_closed(tree: Path) -> dict[str, int]:
     if not ORDINARY:
         return {}
     opening = ("-exec", "chmod", "u+rwx", "{}", ";")
-    found = find_paths(tree, "(", *_CLOSED, ")", *_MODE, *opening)
-    return {path: int(mode, 8) for path, mode in found.items()}
+    paths = find_paths(tree, "(", *_CLOSED, ")", *_MODE, *opening)
+    return {path: int(mode, 8) for path, mode in paths.items()}
 
 
 def close(tree: Path, modes: Mapping[str, int]) -> Prints:
@@ -34,10 +34,10 @@ def close(tree: Path, modes: Mapping[str, int]) -> Prints:
     prints: Prints = {}
     # A folder may close those below it, so it comes after them.
     for path in sorted(modes, reverse=True):
-        there = tree / path
-        if there.exists() and not there.is_symlink():
-            there.chmod(modes[path])
-            prints[path] = print_of(there.lstat())
+        target = tree / path
+        if target.exists() and not target.is_symlink():
+            target.chmod(modes[path])
+            prints[path] = print_of(target.lstat())
     return prints
 
 

@@ -55,17 +55,17 @@ def take(mounted: Path, name: str, place: Path) -> Sizes:
 
 def regular_files(folder: Path) -> Sizes:
     """Return the files below a folder; raise ``OddFilesError`` if it holds anything else."""
-    found, odd = {}, {}
+    files, odd = {}, {}
     for path, size, what in _look(folder):
         if what:
             odd[path] = what
         else:
-            found[path] = size
-        if len(found) + len(odd) > MOST_FILES:
+            files[path] = size
+        if len(files) + len(odd) > MOST_FILES:
             raise OddFilesError({path: f"one of more than {MOST_FILES} files"})
     if odd:
         raise OddFilesError(odd)
-    return found
+    return files
 
 
 @contextmanager

@@ -26,14 +26,14 @@ def remove(path: Path) -> None:
 
 def packages_listed(tree: Path) -> set[str]:
     """Return the names of the Debian packages in a tree's apt lists."""
-    found: set[str] = set()
+    names: set[str] = set()
     folder = tree / "var/lib/apt/lists"
     if folder.resolve() != tree.resolve() / "var/lib/apt/lists":
-        return found
+        return names
     for path in folder.glob("*_Packages"):
         if path.is_file() and not path.is_symlink():
-            found |= {name.decode() for name in _PACKAGE.findall(path.read_bytes())}
-    return found
+            names |= {name.decode() for name in _PACKAGE.findall(path.read_bytes())}
+    return names
 
 
 def write_tree(folder: Path, files: Iterable[tuple[str, int, bytes]]) -> None:
@@ -65,8 +65,8 @@ def clean_base(tree: Path) -> None:
         for name in ("Singularity", "labels.json"):
             (metadata / name).unlink(missing_ok=True)
         shutil.rmtree(metadata / "bootstrap_history", ignore_errors=True)
-    there = hosts.is_symlink() or (hosts.exists() and hosts.stat().st_size)
-    if is_folder(hosts.parent) and not there:
+    is_present = hosts.is_symlink() or (hosts.exists() and hosts.stat().st_size)
+    if is_folder(hosts.parent) and not is_present:
         # Debootstrap creates none, and steps run without the host's.
         hosts.unlink(missing_ok=True)
         hosts.write_text("127.0.0.1 localhost\n::1 localhost\n")

@@ -85,14 +85,14 @@ def files_below(
     try:
         with _open_folder(root, PurePosixPath(name).parts) as folder:
             size = 0
-            for number, found in enumerate(_walk(folder, path, problems, skip)):
-                size += len(found.content)
+            for number, each in enumerate(_walk(folder, path, problems, skip)):
+                size += len(each.content)
                 if number == MAX_FILES:
                     raise _error(path, f"a folder of more than {MAX_FILES} files")
                 if size > MAX_FOLDER_BYTES:
                     what = f"a folder of more than {MAX_FOLDER_BYTES >> 20} MiB"
                     raise _error(path, what, hint=NAME_INPUTS)
-                yield found
+                yield each
     except InputError as error:
         problems.found.extend(error.problems)
 
@@ -175,12 +175,12 @@ def _refuse(state: os.stat_result, path: Path, *, folder: bool = False) -> None:
     """Raise ``InputError`` unless the path is a regular file, or a folder if ``folder`` is set."""
     if stat.S_ISLNK(state.st_mode):
         raise link(path)
-    found = kind(state.st_mode)
-    if found not in ("", "a folder"):
-        raise _error(path, found, hint="replace it with a regular file")
-    if bool(found) != folder:
-        wanted, got = ("folder", "file") if folder else ("file", "folder")
-        raise InputError(Problem(f"expected a {wanted}, got a {got}", display(path)))
+    got_kind = kind(state.st_mode)
+    if got_kind not in ("", "a folder"):
+        raise _error(path, got_kind, hint="replace it with a regular file")
+    if bool(got_kind) != folder:
+        expected, got = ("folder", "file") if folder else ("file", "folder")
+        raise InputError(Problem(f"expected a {expected}, got a {got}", display(path)))
 
 
 def link(path: Path) -> InputError:

@@ -41,8 +41,8 @@ def _open(path: Path | str, flags: int, folder: int | None = None) -> BufferedRe
 
 
 def _require(path: Path | str, mode: int) -> None:
-    if found := kind(mode):
-        raise OSError(None, f"it is {found}, not a file", str(path))
+    if name := kind(mode):
+        raise OSError(None, f"it is {name}, not a file", str(path))
 
 
 def file_state(path: Path) -> FileState:

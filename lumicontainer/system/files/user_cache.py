@@ -58,9 +58,9 @@ def require_usable(root: Path) -> None:
     try:
         if root.exists():
             require_private(root)
-        there = next(each for each in (root, *root.parents) if each.exists())
+        nearest = next(each for each in (root, *root.parents) if each.exists())
         # Permissions do not decide alone: /proc takes no file, and a quota may be used up.
-        tempfile.TemporaryFile(dir=there).close()
+        tempfile.TemporaryFile(dir=nearest).close()
     except OSError as error:
         raise unwritable(root, error) from error
 

@@ -73,9 +73,9 @@ def _sort() -> None:
 
 def hide_urls(texts: Iterable[str]) -> None:
     """Add the passwords and tokens of the URLs in texts."""
-    found = {each for text in texts if "://" in text for each in url_secrets(text)}
-    words = set(filter(_is_word, found))
-    hide(found - words)
+    secrets = {each for text in texts if "://" in text for each in url_secrets(text)}
+    words = set(filter(_is_word, secrets))
+    hide(secrets - words)
     hide(words, common=True)
 
 
@@ -155,12 +155,12 @@ def spans(content: bytes) -> Iterator[tuple[int, int]]:
 
 def url_secrets(text: str) -> Iterator[str]:
     """Yield the passwords and tokens of the URLs in a text."""
-    for found in _USER.finditer(text):
-        if secret := _secret_of(found[1]):
+    for match in _USER.finditer(text):
+        if secret := _secret_of(match[1]):
             yield secret
             if _is_word(secret):
                 # With its user name, the word is not common.
-                yield f"{found[1]}@"
+                yield f"{match[1]}@"
     yield from _query_secrets(text)
 
 
@@ -180,7 +180,7 @@ def _is_word(secret: str) -> bool:
 
 def has_password(text: str) -> bool:
     """Return whether a URL in a text has a password or a token before its host."""
-    return any(_secret_of(found[1]) for found in _USER.finditer(text))
+    return any(_secret_of(match[1]) for match in _USER.finditer(text))
 
 
 def is_secret(name: str, value: str) -> bool:
@@ -219,7 +219,7 @@ def holds_secret(name: str, content: bytes) -> bool:
 
 def tokens(text: str) -> Iterator[str]:
     """Yield the tokens in a text that are known by their form."""
-    yield from (found[0] for found in _SECRET_SHAPE.finditer(text))
+    yield from (match[0] for match in _SECRET_SHAPE.finditer(text))
 
 
 def _secret_of(credentials: str) -> str:

@@ -144,8 +144,8 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
 
 def columns(usual: int = 0) -> int:
     """Return the width of the terminal that shows the result, or ``usual`` if none does."""
-    found = sys.stdout.columns() if isinstance(sys.stdout, Output) else 0
-    return found if found >= 2 * _LEAST else usual
+    width = sys.stdout.columns() if isinstance(sys.stdout, Output) else 0
+    return width if width >= 2 * _LEAST else usual
 
 
 def print_folded(start: str, text: str, *, below: str = "") -> None:

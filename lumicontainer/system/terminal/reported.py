@@ -16,10 +16,10 @@ def reported_problem(text: str) -> Problem | None:
     """
     for block in reversed(_BLOCK.findall(text)):
         what, *parts = _PART.split(_IN_LINE.sub("\n hint: ", block))
-        found = {
+        values = {
             name: "\n".join(line.strip() for line in value.strip().splitlines())
             for name, value in zip(parts[::2], parts[1::2], strict=True)
         }
-        if "hint" in found:
-            return Problem(what.strip(), **found)
+        if "hint" in values:
+            return Problem(what.strip(), **values)
     return None

@@ -130,16 +130,16 @@ def _header(block: bytes) -> tarfile.TarInfo:
 
 def _records(text: bytes) -> dict[str, str]:
     """Return the records of an extended header (pax)."""
-    found, start, last = {}, 0, len(text.rstrip(b"\0"))
+    records, start, last = {}, 0, len(text.rstrip(b"\0"))
     while start < last:
         digits = text[start : start + 8].partition(b" ")[0]
         end = start + (int(digits) if digits.isdigit() else 0)
         name, equals, value = text[start + len(digits) + 1 : max(end - 1, 0)].partition(b"=")
         if not name or not equals or text[end - 1 : end] != b"\n":
             raise refusal("", "its archive has an invalid extended header")
-        found[_text(name)] = _text(value)
+        records[_text(name)] = _text(value)
         start = end
-    return found
+    return records
 
 
 def _text(raw: bytes) -> str:

@@ -63,15 +63,15 @@ def settle(tree: Tree, environment: Sequence[str] | None = None) -> list[str]:
 def own_layer(tree: Looked) -> Iterator[tuple[Member, bytes]]:
     """Yield what an image gets from us; raise ``InputError`` if an engine would follow a link."""
     for path in _REAL:
-        there = tree.look(path)
-        if there and not stat.S_ISDIR(there.st_mode):
+        info = tree.look(path)
+        if info and not stat.S_ISDIR(info.st_mode):
             raise refusal(f"/{path}", "it is no folder, and engines would write where it leads")
     for name in _MOUNTED:
         yield Member(f"{GONE}{name}", FILE), b""
         yield Member(name, FOLDER, 0o755), b""
     for path, mode in _FOLDERS.items():
-        there = tree.look(path)
-        if not there or (path in _REPLACED and not stat.S_ISDIR(there.st_mode)):
+        info = tree.look(path)
+        if not info or (path in _REPLACED and not stat.S_ISDIR(info.st_mode)):
             yield Member(path, FOLDER, mode), b""
     yield Member(f"{GONE}.dockerenv", FILE), b""
     files = {"etc/hostname": b"", "etc/resolv.conf": b""}
@@ -87,8 +87,8 @@ def list_unusual_modes(modes: Iterable[tuple[str, int]]) -> bytes:
 
     ``modes`` has paths without a leading slash, and their modes with their kinds.
     """
-    found = sorted(path for path, mode in modes if _is_unusual(mode) and "\n" not in path)
-    return b"".join(os.fsencode(f"/{path}\n") for path in found)
+    paths = sorted(path for path, mode in modes if _is_unusual(mode) and "\n" not in path)
+    return b"".join(os.fsencode(f"/{path}\n") for path in paths)
 
 
 def _is_unusual(mode: int) -> bool:
@@ -102,9 +102,9 @@ def _modes(tree: Tree) -> Iterator[tuple[str, int]]:
     """Yield each path of a tree with its mode; folders get theirs at the end."""
     for above, folders, files, here in os.fwalk(".", dir_fd=tree.root):
         for name in (*folders, *files):
-            there = os.lstat(name, dir_fd=here)
-            own = tree.owned.get(there.st_ino)
-            mode = there.st_mode if own is None or own.mode is None else stat.S_IFDIR | own.mode
+            info = os.lstat(name, dir_fd=here)
+            own = tree.owned.get(info.st_ino)
+            mode = info.st_mode if own is None or own.mode is None else stat.S_IFDIR | own.mode
             yield f"{above}/{name}"[2:], mode
 
 
@@ -113,8 +113,8 @@ def _file(path: str, mode: int = 0o644) -> Member:
 
 
 def _has_content(tree: Looked, path: str) -> bool:
-    there = tree.look(path)
-    return bool(there and stat.S_ISREG(there.st_mode) and there.st_size)
+    info = tree.look(path)
+    return bool(info and stat.S_ISREG(info.st_mode) and info.st_size)
 
 
 def _finish(tree: Tree) -> Iterator[str]:
@@ -123,11 +123,11 @@ def _finish(tree: Tree) -> Iterator[str]:
         for name in (*folders, *files):
             if name.startswith(GONE):
                 raise refusal(f"{above}/{name}"[1:], f"its name begins with {GONE}")
-            there = os.lstat(name, dir_fd=here)
-            if not any(is_kind(there.st_mode) for is_kind in _KEPT):
+            info = os.lstat(name, dir_fd=here)
+            if not any(is_kind(info.st_mode) for is_kind in _KEPT):
                 os.unlink(name, dir_fd=here)
-            elif (own := tree.owned.get(there.st_ino)) and (own.uid or own.gid):
-                yield f"{there.st_ino} {own.uid} {own.gid}\n"
+            elif (own := tree.owned.get(info.st_ino)) and (own.uid or own.gid):
+                yield f"{info.st_ino} {own.uid} {own.gid}\n"
         own = tree.owned.get(os.fstat(here).st_ino)
         if own and own.mode is not None:
             os.fchmod(here, own.mode)

@@ -97,10 +97,10 @@ class Tree:
     # writing
 
     def _write(self, member: Member, folder: int, name: str, pieces: Iterable[bytes]) -> None:
-        there = _look(folder, name)
-        if there and not (member.kind == FOLDER and stat.S_ISDIR(there.st_mode)):
+        present = _look(folder, name)
+        if present and not (member.kind == FOLDER and stat.S_ISDIR(present.st_mode)):
             self._remove(folder, name)
-            there = None
+            present = None
         if member.kind == FILE:
             self._write_file(member, folder, name, pieces)
             return
@@ -108,7 +108,7 @@ class Tree:
             if not member.target or len(os.fsencode(member.target)) > _LONGEST:
                 raise refusal(member.name, "the target of its link is empty or too long")
             os.symlink(member.target, name, dir_fd=folder)
-        elif not there:
+        elif not present:
             os.mkdir(name, 0o755, dir_fd=folder)
         self._own(member, name, folder)
 
@@ -131,13 +131,13 @@ class Tree:
             self._enter(parts[:-1], member.name) as folder,
             self._enter(target[:-1], member.name) as source,
         ):
-            found, there = _look(source, target[-1]), _look(folder, parts[-1])
-            if not found or stat.S_ISDIR(found.st_mode):
+            original, present = _look(source, target[-1]), _look(folder, parts[-1])
+            if not original or stat.S_ISDIR(original.st_mode):
                 raise refusal(member.name, f"it is a hard link to no file: {member.target!a:.300}")
-            self._written.add(found.st_ino)
-            if there and there.st_ino == found.st_ino:
+            self._written.add(original.st_ino)
+            if present and present.st_ino == original.st_ino:
                 return
-            if there:
+            if present:
                 self._remove(folder, parts[-1])
             places = {"src_dir_fd": source, "dst_dir_fd": folder}
             try:
@@ -157,12 +157,12 @@ class Tree:
                 owner = f"{member.uid}:{member.gid}"
                 why = f"its owner {owner} is not among the subordinate ids of your account"
                 raise refusal(member.name, why) from error
-        there = os.fstat(path) if isinstance(path, int) else os.lstat(path, dir_fd=folder)
-        self._written.add(there.st_ino)
+        info = os.fstat(path) if isinstance(path, int) else os.lstat(path, dir_fd=folder)
+        self._written.add(info.st_ino)
         own = Owned(member.uid, member.gid, member.mode if member.kind == FOLDER else None)
-        self.owned[there.st_ino] = own
+        self.owned[info.st_ino] = own
         if own == Owned():
-            del self.owned[there.st_ino]  # A removed path may have had this inode.
+            del self.owned[info.st_ino]  # A removed path may have had this inode.
 
     def look(self, path: str) -> os.stat_result | None:
         """Return what a path is, without following it; None if it is missing."""
@@ -209,11 +209,11 @@ class Tree:
 
     def _clear(self, folder: int, name: str) -> bool:
         """Remove what is not of the current layer; return whether something is left."""
-        there = _look(folder, name)
-        if not there:
+        present = _look(folder, name)
+        if not present:
             return False
-        own = there.st_ino in self._written
-        if not stat.S_ISDIR(there.st_mode):
+        own = present.st_ino in self._written
+        if not stat.S_ISDIR(present.st_mode):
             if not own:
                 os.unlink(name, dir_fd=folder)
             return own
@@ -240,12 +240,12 @@ class Tree:
     def _enter(self, parts: Parts, path: str, *, create: bool = True) -> Iterator[int]:
         """Yield the descriptor of a folder; it is -1 if the folder is missing and not created."""
         if self._last is None or self._last[0] != parts:
-            found = self._walk(parts, path, create=create)
+            descriptor = self._walk(parts, path, create=create)
             self._forget()
-            if found < 0:
-                yield found
+            if descriptor < 0:
+                yield descriptor
                 return
-            self._last = (parts, found)
+            self._last = (parts, descriptor)
         copy = os.dup(self._last[1])
         try:
             yield copy
@@ -273,21 +273,21 @@ class Tree:
                     continue
                 names.append(name)
                 require_path(path, names)
-                found = self._step(opened[-1], name, path, create=create)
-                if isinstance(found, int):
-                    if found < 0:
-                        return found
-                    opened.append(found)
+                descriptor = self._step(opened[-1], name, path, create=create)
+                if isinstance(descriptor, int):
+                    if descriptor < 0:
+                        return descriptor
+                    opened.append(descriptor)
                     continue
                 names.pop()
                 links += 1
                 if links > _MOST_LINKS:
                     raise refusal(path, "it cannot be followed: its links are a loop")
-                if found.startswith("/"):
+                if descriptor.startswith("/"):
                     while len(opened) > 1:
                         os.close(opened.pop())
                     names = [""]
-                left.extendleft(reversed(split(found)))
+                left.extendleft(reversed(split(descriptor)))
             return os.dup(opened[-1])
         finally:
             for each in opened:
@@ -306,9 +306,9 @@ class Tree:
             if not create:
                 return -1
             os.mkdir(name, 0o755, dir_fd=folder)
-            found = os.open(name, _HERE, dir_fd=folder)
-            self._own(Member(path, FOLDER, 0o755), found)
-            return found
+            descriptor = os.open(name, _HERE, dir_fd=folder)
+            self._own(Member(path, FOLDER, 0o755), descriptor)
+            return descriptor
         except NotADirectoryError:
             try:
                 return os.readlink(name, dir_fd=folder)
