@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.errors import INTERNAL, LumicontainerError
+from lumicontainer.errors import INTERNAL, LumicontainerError, StepError
 from lumicontainer.extending.container import Mounts
 from lumicontainer.extending.facts import Facts
 from lumicontainer.extending.install.installation import Installation
@@ -351,6 +351,21 @@ def _listed(more: Mapping[str, str]) -> Entries:
 
 def _without(path: str) -> list[tuple[str, str | bytes]]:
     return [each for each in files().items() if each[0] != path]
+
+
+@pytest.mark.parametrize(
+    "path", ["torch-9.0.DIST-INFO/METADATA", "torch-9.0.egg-info/PKG-INFO", "torch.Egg-Info"]
+)
+@pytest.mark.parametrize("folder", ["", "evil-1.0.data/purelib/"])
+def test_a_wheel_does_not_pretend_to_be_another_package(
+    tmp_path: Path, path: str, folder: str
+) -> None:
+    wheel = tmp_path / NAME
+    write(wheel, files({f"{folder}{path}": "Name: torch\nVersion: 9.0\n"}).items())
+    with pytest.raises(StepError, match="it has the metadata of another package: 'torch"):
+        install(wheel, tmp_path / "a")
+    write(wheel, files({f"{folder}Evil-0.9.egg-info/PKG-INFO": "Name: evil\n"}).items())
+    install(wheel, tmp_path / "b")
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")

@@ -19,12 +19,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import Problem, StepError
 from lumicontainer.system.files import foreign
 
 _NOTES = frozenset({"INSTALLER", "RECORD", "REQUESTED"})
 _READ_BY_PYTHON = ("METADATA", "top_level.txt")
 """Importlib.metadata, and so pip in the image, fails for every package if one is not UTF-8."""
+_METADATA = ("dist-info", "egg-info")
+"""Importlib.metadata ignores the case of these endings."""
 _LOCK, _TIMES = ".lock", "uv_cache.json"
 """Files of uv that are of no use afterwards; the second one holds times of files (uv 0.13)."""
 _DATA = re.compile(r"[^/]+\.data/(purelib|platlib|data|scripts|headers)/(.+)")
@@ -82,6 +85,7 @@ class InstalledWheel:
     def _read(self, archive: zipfile.ZipFile) -> None:
         names = [each for each in archive.namelist() if not each.endswith("/")]
         self.files = {_installed(each): each for each in names}
+        self._require_own_metadata()
         programs = {path for path in self.files if path.startswith("bin/")}
         for name in names:
             folder, _, file = name.rpartition("/")
@@ -94,6 +98,14 @@ class InstalledWheel:
             elif file == "entry_points.txt":
                 programs.update(_programs(_text(archive, name)))
         self.programs = frozenset(programs)
+
+    def _require_own_metadata(self) -> None:
+        """Raise ``ValueError`` for files by which Python would list another package."""
+        own = normal(self.path.name.partition("-")[0])
+        for folder in sorted({path.partition("/")[0] for path in self.files}):
+            name, _, ending = folder.rpartition(".")
+            if ending.lower() in _METADATA and normal(name.partition("-")[0]) != own:
+                raise ValueError(f"it has the metadata of another package: {folder!a}")
 
     def holds(self, path: str, sha256: str) -> bool:
         """Return whether an installed file is as the wheel lists or holds it."""
