@@ -77,8 +77,8 @@ class Catalog:
         """
         pattern = "*/layer.yaml" if kind == "layer" else "*.yaml"
         paths = (path for each in self._folders(kind) for path in each.path().glob(pattern))
-        found = {path.parent.name if kind == "layer" else path.stem for path in paths}
-        shown = {name for name in found if not name.startswith(".")}
+        names = {path.parent.name if kind == "layer" else path.stem for path in paths}
+        shown = {name for name in names if not name.startswith(".")}
         return sorted(shown - {RULES} if kind == "recipe" else shown)
 
     def recipe(self, name: str) -> model.Recipe:
@@ -99,10 +99,10 @@ class Catalog:
         Without the name of a ``profile``, it is the platform's, else the first of the recipe's
         that is for the platform's accelerator.
         """
-        wanted, where, problems = self.recipe(recipe), self.platform(platform), Problems()
-        chosen = self._chosen_profile(wanted, where, profile, problems)
-        base = chosen.base if chosen and chosen.base else wanted.base
-        uses, known = (base, *wanted.layers), self.names("layer")
+        document, where, problems = self.recipe(recipe), self.platform(platform), Problems()
+        chosen = self._chosen_profile(document, where, profile, problems)
+        base = chosen.base if chosen and chosen.base else document.base
+        uses, known = (base, *document.layers), self.names("layer")
         for use in (*uses, *(chosen.values if chosen else ())):
             if use.layer not in known:
                 why, hint = self.other_kind("layer", use.layer)
@@ -113,13 +113,13 @@ class Catalog:
         checks = self.checks(problems)
         problems.raise_if_any()
         rules = tuple(self.rules().values())
-        return Materials(wanted, where, uses, layers, known, chosen, checks, rules)
+        return Materials(document, where, uses, layers, known, chosen, checks, rules)
 
     def _chosen_profile(
-        self, recipe: model.Recipe, platform: model.Platform, asked: str, problems: Problems
+        self, recipe: model.Recipe, platform: model.Platform, profile: str, problems: Problems
     ) -> model.Profile | None:
-        known, name = self.names("profile"), asked or platform.profile
-        place = Place("--profile", line=0) if asked else platform.place
+        known, name = self.names("profile"), profile or platform.profile
+        place = Place("--profile", line=0) if profile else platform.place
         for each, at in ((name, place), *((text, text.place) for text in recipe.profiles)):
             if each and each not in known:
                 problems.unknown("profile", each, at, known)
@@ -162,16 +162,17 @@ class Catalog:
         problems: Problems,
     ) -> None:
         """Note layers that are for other accelerators, before what others require of them."""
-        wanted = platform.accelerator
+        accelerator = platform.accelerator
         for layer, place in ((layers.get(use.layer), use.place) for use in uses):
-            if layer is None or not layer.variants or wanted in layer.variants:
+            if layer is None or not layer.variants or accelerator in layer.variants:
                 continue
             others = map(self.platform, self.names("platform"))
             fitting = [each.name for each in others if each.accelerator in layer.variants]
-            there = ", ".join(sorted(layer.variants))
-            what = f"layer '{layer.name}' has no variant for the accelerator '{wanted}'"
-            why = f"it has variants for {there}, and platform '{platform.name}' requires '{wanted}'"
-            hint = f"add variants.{wanted} to {layer.place.file}"
+            variants = ", ".join(sorted(layer.variants))
+            what = f"layer '{layer.name}' has no variant for the accelerator '{accelerator}'"
+            requires = f"platform '{platform.name}' requires '{accelerator}'"
+            why = f"it has variants for {variants}, and {requires}"
+            hint = f"add variants.{accelerator} to {layer.place.file}"
             if fitting:
                 hint = f"use --platform {' or '.join(fitting)}, or {hint}"
             problems.add(what, place, why=why, hint=hint)
@@ -182,8 +183,8 @@ class Catalog:
 
     def locks(self, recipe: str) -> Path:
         """Return the folder for the locks of a recipe: beside it."""
-        found = self._lookup("recipe", f"{recipe}.yaml")
-        folder = (found.root if found else self.recipes[0]) / LOCKS
+        file = self._lookup("recipe", f"{recipe}.yaml")
+        folder = (file.root if file else self.recipes[0]) / LOCKS
         if folder.is_symlink():
             raise link(folder)
         return folder
@@ -195,8 +196,8 @@ class Catalog:
 
     def _lookup(self, kind: str, name: str) -> File | None:
         """Return the first file of this name; reading it finds out what it is."""
-        found = (File(root, within + name) for root, within in self._folders(kind))
-        return next((file for file in found if os.path.lexists(file.path())), None)
+        files = (File(root, within + name) for root, within in self._folders(kind))
+        return next((file for file in files if os.path.lexists(file.path())), None)
 
     def _find(self, kind: str, name: str) -> File:
         known = self.names(kind)
@@ -258,10 +259,10 @@ class Catalog:
         folders: dict[str, str] = {}
         for root in reversed(self.recipes):
             folder = FOLDER.rstrip("/")
-            there = os.path.lexists(root / folder)
-            files_there = _layer_files(root, folder, problems) if there else ()
-            found = [each._replace(name=FOLDER + each.name) for each in files_there]
-            read = check.read_checks(found, IMAGE, _shown(root), problems)
+            exists = os.path.lexists(root / folder)
+            files_there = _layer_files(root, folder, problems) if exists else ()
+            renamed = [each._replace(name=FOLDER + each.name) for each in files_there]
+            read = check.read_checks(renamed, IMAGE, _shown(root), problems)
             files |= {each.name: each for each in read.files}
             folders |= dict.fromkeys((each.name for each in read.files), _shown(root))
             # The user's own x.sh stands for x.py as well.

@@ -101,8 +101,8 @@ def _entry(node: Node, problems: Problems) -> LockEntry | None:
         return None
     kinds, entry = [kind for kind in KINDS if getattr(row, kind)], row.entry
     if len(kinds) != 1 or bool(entry.pin) == bool(entry.open):
-        wanted = f"one of the keys {', '.join(KINDS)}, and either 'pin' or 'unpinned'"
-        problems.add(f"an entry of a lock has {wanted}", node.place, hint="lock the recipe again")
+        expected = f"one of the keys {', '.join(KINDS)}, and either 'pin' or 'unpinned'"
+        problems.add(f"an entry of a lock has {expected}", node.place, hint="lock the recipe again")
         return None
     kind, unread = kinds[0], cast(Node, entry.pin)
     pin = _PINS[kind](unread, problems) if unread else ""
@@ -175,11 +175,11 @@ def lock_with(resolved: Resolved, layers: Mapping[str, Iterable[LockEntry]]) -> 
 def faults(lock: Lock, resolved: Resolved) -> list[str]:
     """Return the inputs of an image that a lock does not pin, and the pins left over, in words."""
     meant = (lock.recipe, lock.platform, lock.profile)
-    wanted = lock_with(resolved, {})
-    found = []
-    if meant != (wanted.recipe, wanted.platform, wanted.profile):
-        found.append(f"it is the lock of {' '.join(filter(None, meant))}")
-    return [*found, *_of_inputs(lock, resolved), *_left_over(lock, resolved)]
+    complete = lock_with(resolved, {})
+    texts = []
+    if meant != (complete.recipe, complete.platform, complete.profile):
+        texts.append(f"it is the lock of {' '.join(filter(None, meant))}")
+    return [*texts, *_of_inputs(lock, resolved), *_left_over(lock, resolved)]
 
 
 def _of_inputs(lock: Lock, resolved: Resolved) -> Iterator[str]:
@@ -202,9 +202,9 @@ def _of_inputs(lock: Lock, resolved: Resolved) -> Iterator[str]:
 
 
 def _left_over(lock: Lock, resolved: Resolved) -> Iterator[str]:
-    wanted = {each.key for each in inputs(resolved)}
+    keys = {each.key for each in inputs(resolved)}
     for key, entry in lock.named().items():
-        if key not in wanted:
+        if key not in keys:
             yield f"{key[0]}: {entry.kind} {entry.name}: the image has no such input any more"
 
 
@@ -278,10 +278,12 @@ _HEAD = """\
 
 def read_lock(text: str, file: str, problems: Problems) -> Lock | None:
     """Read a lock; add what is wrong with it to the problems."""
-    found = read_document(LOCK, text, file, problems)
-    if found is None:
+    document = read_document(LOCK, text, file, problems)
+    if document is None:
         return None
-    return found._replace(layers={name: in_order(rows) for name, rows in found.layers.items()})
+    return document._replace(
+        layers={name: in_order(rows) for name, rows in document.layers.items()}
+    )
 
 
 def text_of(lock: Lock) -> str:

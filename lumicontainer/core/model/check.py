@@ -62,15 +62,15 @@ _THRESHOLD = fields_of("a threshold", Threshold)
 @with_schema(lambda: schema_of(_THRESHOLD))
 def _threshold(node: Node, problems: Problems) -> Threshold | None:
     before = len(problems.found)
-    found = _THRESHOLD(node, problems)
-    if found is None or len(problems.found) > before:
+    threshold = _THRESHOLD(node, problems)
+    if threshold is None or len(problems.found) > before:
         return None
-    limits = (found.minimum is not None) + (found.maximum is not None)
-    if limits == 2 or not (limits or found.reference is not None):
+    limits = (threshold.minimum is not None) + (threshold.maximum is not None)
+    if limits == 2 or not (limits or threshold.reference is not None):
         what = "a threshold has either a minimum or a maximum"
         why = "without either there is a reference, and nothing is judged"
         problems.add(what, node.place, why=why, hint="add minimum or maximum")
-    return found
+    return threshold
 
 
 def _timeout(value: int) -> Fault | None:

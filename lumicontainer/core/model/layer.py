@@ -169,8 +169,8 @@ _VERSION = fields_of("a version", _Version)
 
 @with_schema(lambda: schema_of(_VERSION))
 def _version(node: Node, problems: Problems) -> Content | None:
-    found = _VERSION(node, problems)
-    return found and found.content._replace(image=found.docker_image)
+    version = _VERSION(node, problems)
+    return version and version.content._replace(image=version.docker_image)
 
 
 Versions: TypeAlias = Mapping[Annotated[str, validators.version], Annotated[Content, _version]]
@@ -262,8 +262,8 @@ _PARAMETERS = mapping(fields_of("a parameter", Parameter), key=validators.variab
 
 @with_schema(lambda: schema_of(_PARAMETERS))
 def _parameters(node: Node, problems: Problems) -> tuple[Parameter, ...] | None:
-    found = _PARAMETERS(node, problems) or {}
-    return tuple(each._replace(name=name) for name, each in found.items())
+    parameters = _PARAMETERS(node, problems) or {}
+    return tuple(each._replace(name=name) for name, each in parameters.items())
 
 
 def parameter_value(parameter: Parameter, node: Node, problems: Problems) -> Value | None:
@@ -271,8 +271,8 @@ def parameter_value(parameter: Parameter, node: Node, problems: Problems) -> Val
     value: Value | None = TYPES[parameter.type](node, problems)
     if value is None or not parameter.choices:
         return value
-    given = str(value).split() if parameter.type == LAYERS else [value]
-    for wrong in (each for each in given if each not in parameter.choices):
+    words = str(value).split() if parameter.type == LAYERS else [value]
+    for wrong in (each for each in words if each not in parameter.choices):
         what = f"invalid value '{wrong}' of '{parameter.name}'"
         problems.add(what, node.place, hint=f"choose one of: {', '.join(parameter.choices)}")
         return None

@@ -76,11 +76,11 @@ _GPU = fields_of("a gpu", Gpu)
 @readers.with_schema(lambda: {"type": "array", "items": readers.schema_of(_GPU)})
 def _gpus(node: Node, problems: Problems) -> tuple[Gpu, ...] | None:
     before = len(problems.found)
-    found = readers.sequence(readers.with_place(_GPU))(node, problems)
-    if found is None or len(problems.found) > before:
+    rows = readers.sequence(readers.with_place(_GPU))(node, problems)
+    if rows is None or len(problems.found) > before:
         return None
-    _check_gpus(found, problems)
-    return tuple(gpu for gpu, _ in found)
+    _check_gpus(rows, problems)
+    return tuple(gpu for gpu, _ in rows)
 
 
 def _check_gpus(gpus: Sequence[tuple[Gpu, Place]], problems: Problems) -> None:

@@ -52,10 +52,10 @@ def _layer_use(node: Node, problems: Problems) -> LayerUse | None:
 @with_schema(lambda: schema_of(_VALUES))
 def _layer_uses(node: Node, problems: Problems) -> tuple[LayerUse, ...] | None:
     """Read ``name: {parameter: value}`` for any number of layers."""
-    found: Any = _VALUES(node, problems)
-    if found is None:
+    uses: Any = _VALUES(node, problems)
+    if uses is None:
         return None
-    return tuple(LayerUse(layer, layer.place, values) for layer, values in found.items())
+    return tuple(LayerUse(layer, layer.place, values) for layer, values in uses.items())
 
 
 _LINES = readers.sequence(readers.line)

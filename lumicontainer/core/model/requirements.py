@@ -138,8 +138,8 @@ def is_file_of(file: LayerFile) -> bool:
         return False
     if file.name.rpartition("/")[2] in KNOWN_FILES:
         return True
-    found = [each.text for each in requirement_lines(file.content)]
-    return any(map(EXACT.fullmatch, found)) and all(map(_is_for_pip, found))
+    lines = [each.text for each in requirement_lines(file.content)]
+    return any(map(EXACT.fullmatch, lines)) and all(map(_is_for_pip, lines))
 
 
 def _is_for_pip(text: str) -> bool:

@@ -131,8 +131,8 @@ def _hash(sha256: str) -> str:
 
 def source_name(source: Source) -> str:
     """Return the name of a source in its layer: of two with the same, the later one counts."""
-    found = source.input()
-    return found.where or f"Python {found.name.removesuffix('==')}"
+    entry = source.input()
+    return entry.where or f"Python {entry.name.removesuffix('==')}"
 
 
 def fetched(sources: Iterable[Source], files: Iterable[LayerFile]) -> tuple[Source, ...]:
@@ -140,10 +140,10 @@ def fetched(sources: Iterable[Source], files: Iterable[LayerFile]) -> tuple[Sour
 
     A layer that compiles has two steps, and only one of them uses sources, which are large.
     """
-    wanted = tuple(each for each in sources if each.fetch())
+    chosen = tuple(each for each in sources if each.fetch())
     uses = (f"${FOLDER}".encode(), f"${{{FOLDER}".encode())
-    used = wanted and any(word in file.content for file in files for word in uses)
-    return wanted if used else ()
+    used = chosen and any(word in file.content for file in files for word in uses)
+    return chosen if used else ()
 
 
 def sdists(sources: Iterable[Source]) -> list[SdistSource]:
@@ -191,10 +191,10 @@ _SOURCES: dict[str, Reader[Any]] = {
 
 @with_schema(lambda: {"oneOf": [schema_of(reader) for reader in _SOURCES.values()]})
 def _source(node: Node, problems: Problems) -> Source | None:
-    given = [key.text for key, _ in node.entries] if isinstance(node, Mapping) else []
-    kinds = [kind for kind in _SOURCES if kind in given]
+    keys = [key.text for key, _ in node.entries] if isinstance(node, Mapping) else []
+    kinds = [kind for kind in _SOURCES if kind in keys]
     if len(kinds) != 1:
-        near = [did_you_mean(word, _SOURCES) for word in given]
+        near = [did_you_mean(word, _SOURCES) for word in keys]
         *others, last = (f"'{kind}:'" for kind in _SOURCES)
         add = KEEP_ONE if kinds else f"add {', '.join(others)} or {last}"
         hint = next((text for text in near if text.startswith("did")), add)
@@ -218,9 +218,9 @@ def _source(node: Node, problems: Problems) -> Source | None:
 @with_schema(lambda: {"type": "array", "items": schema_of(_source)})
 def read_sources(node: Node, problems: Problems) -> tuple[Source, ...] | None:
     """Read a list of sources, of which no two have the same name."""
-    found: Any = sequence(with_place(_source))(node, problems)
+    sources: Any = sequence(with_place(_source))(node, problems)
     first: dict[str, Place] = {}
-    for source, place in found or ():
+    for source, place in sources or ():
         name, hint = source_name(source), "give one of them another name, or remove it"
         problems.twice(f"two sources are '{name}'", name, place, first, hint)
-    return None if found is None else tuple(source for source, _ in found)
+    return None if sources is None else tuple(source for source, _ in sources)

@@ -51,6 +51,6 @@ def wheel_facts(file: str) -> Iterator[tuple[str, str]]:
 
 
 def _glibc(platform: str) -> tuple[int, int] | None:
-    if found := _GLIBC.fullmatch(platform):
-        return int(found[1]), int(found[2])
+    if match := _GLIBC.fullmatch(platform):
+        return int(match[1]), int(match[2])
     return OLD_GLIBC.get(platform.partition("_")[0])

@@ -11,7 +11,7 @@ def fold(
     ``below`` are those of the layers below, ``values`` are what the layer sets, and ``prepend`` are
     its folders by the name of the variable that lists them.
     """
-    found = {**below, **values}
+    variables = {**below, **values}
     for name, folders in prepend.items():
-        found[name] = ":".join([*folders, *filter(None, [found.get(name)])])
-    return found
+        variables[name] = ":".join([*folders, *filter(None, [variables.get(name)])])
+    return variables

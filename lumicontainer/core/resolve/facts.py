@@ -55,8 +55,8 @@ def _of_layer(layer: ResolvedLayer) -> Iterator[tuple[str, Fact]]:
 
 def variables_of(resolved: Resolved) -> dict[str, Fact]:
     """Return the variables that the layers of an image set, each with the last layer that does."""
-    found = (fact for layer in resolved.included() for fact in _variables(layer))
-    return {fact.variable: fact for fact in found}
+    facts = (fact for layer in resolved.included() for fact in _variables(layer))
+    return {fact.variable: fact for fact in facts}
 
 
 def _variables(layer: ResolvedLayer) -> Iterator[Fact]:

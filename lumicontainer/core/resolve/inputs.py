@@ -72,5 +72,5 @@ def _base(layer: str, bootstrap: Bootstrap) -> Input:
         return Input(
             layer, DEBOOTSTRAP, bootstrap.release, given=bootstrap.packages, label=label_as
         )
-    given = bootstrap.image if "@sha256:" in bootstrap.image else ""
-    return Input(layer, IMAGE, bootstrap.image, given=given, label=label_as)
+    image = bootstrap.image if "@sha256:" in bootstrap.image else ""
+    return Input(layer, IMAGE, bootstrap.image, given=image, label=label_as)

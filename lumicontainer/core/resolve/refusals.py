@@ -74,9 +74,9 @@ def _cycles(requires: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, ...]]:
         try:
             TopologicalSorter(left).prepare()
         except CycleError as error:
-            found = tuple(reversed(error.args[1]))
-            left[found[0]].remove(found[1])
-            yield found
+            cycle = tuple(reversed(error.args[1]))
+            left[cycle[0]].remove(cycle[1])
+            yield cycle
         else:
             return
 
@@ -97,8 +97,8 @@ def check_purpose(
         does = layer.content != Content() or layer.checks.each or layer.secrets
         if layer.omitted or does or any(file.name in scripts for file in layer.files):
             continue
-        found = ", ".join(file.name for file in layer.files)
-        why = f"none of its files is {layer.script}: {found}" if found else ""
+        names = ", ".join(file.name for file in layer.files)
+        why = f"none of its files is {layer.script}: {names}" if names else ""
         hint = f"add {layer.script}, packages, environment or checks; or leave the layer out"
         problems.add(f"layer '{layer.name}' does nothing", use.place, why=why, hint=hint)
 
@@ -133,6 +133,6 @@ def _is_python(package: str) -> bool:
 def _versions(layers: Iterable[ResolvedLayer]) -> Iterator[tuple[str, tuple[int, ...]]]:
     for layer in layers:
         stated = {**layer.content.apt_versions, **layer.content.provides}.get("python", "")
-        found = re.match(r"([0-9]+)\.([0-9]+)", stated)
-        if found:
-            yield layer.name, tuple(map(int, found.groups()))
+        match = re.match(r"([0-9]+)\.([0-9]+)", stated)
+        if match:
+            yield layer.name, tuple(map(int, match.groups()))

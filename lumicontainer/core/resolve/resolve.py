@@ -53,20 +53,22 @@ def resolve(materials: Materials, options: Sequence[str] = ()) -> Resolved:
     others = variants.not_chosen(context.accelerator)
     checks = variants.fitting_checks(materials.checks, others)
     recipe, platform, profile = materials.recipe, materials.platform, materials.profile
-    found = Resolved(recipe, platform, bootstrap, layers, profile, checks)
-    refusals.check_python(found.included(), bootstrap, recipe.place, problems)
+    resolved = Resolved(recipe, platform, bootstrap, layers, profile, checks)
+    refusals.check_python(resolved.included(), bootstrap, recipe.place, problems)
     problems.raise_if_any()
-    facts, rules = facts_of(found), materials.rules
-    return found._replace(drivers=of_drivers(rules, facts), findings=_findings(found, facts, rules))
+    facts, rules = facts_of(resolved), materials.rules
+    return resolved._replace(
+        drivers=of_drivers(rules, facts), findings=_findings(resolved, facts, rules)
+    )
 
 
-def _findings(found: Resolved, facts: Facts, rules: Sequence[Rule]) -> list[Finding]:
+def _findings(resolved: Resolved, facts: Facts, rules: Sequence[Rule]) -> list[Finding]:
     """Return what the rules say of an image, and of a variable what the platform's table adds."""
     findings = judge(rules, facts)
     holding = [each for each in findings if each.state == HOLDS]
     judged = {fact.variable for each in holding for part in each.seen for fact in part.found}
-    variables = {name: fact for name, fact in variables_of(found).items() if name not in judged}
-    return [*findings, *judge_discouraged(found.platform, variables, facts)]
+    variables = {name: fact for name, fact in variables_of(resolved).items() if name not in judged}
+    return [*findings, *judge_discouraged(resolved.platform, variables, facts)]
 
 
 def _read_options(
@@ -100,7 +102,7 @@ def _resolve_layer(use: LayerUse, context: _Context) -> ResolvedLayer:
     content = variants.content(layer, variant, settings, context.problems)
     chosen = variants.chosen_layers(layer, settings)
     others = variants.not_chosen(accelerator, layer, chosen)
-    found = ResolvedLayer(
+    resolved = ResolvedLayer(
         layer.name,
         layer.summary,
         settings=settings,
@@ -115,19 +117,19 @@ def _resolve_layer(use: LayerUse, context: _Context) -> ResolvedLayer:
         folder=layer.place.file.removesuffix("/layer.yaml"),
     )
     for check in (_check_used, _check_own_lines, _check_pip, _check_passwords):
-        check(found, layer.place, context.problems)
-    return found
+        check(resolved, layer.place, context.problems)
+    return resolved
 
 
 def _check_left_out(use: LayerUse, layer: Layer, context: _Context) -> None:
     """Note values for a layer that is left out, if it could take them on no platform."""
     options = context.options.get(layer.name, {})
-    given = {name: (value, f"--set {layer.name}.{name}") for name, value in options.items()}
+    named = {name: (value, f"--set {layer.name}.{name}") for name, value in options.items()}
     for name, node in use.values.items():
         if isinstance(node, Scalar):
-            given.setdefault(name, (node.text, str(node.place)))
+            named.setdefault(name, (node.text, str(node.place)))
     known = variants.names(layer)
-    for name, (value, place) in given.items():
+    for name, (value, place) in named.items():
         choices = variants.choices(layer, name)
         if name not in known:
             _note_unknown(layer, name, place, known, context.problems)
@@ -152,13 +154,13 @@ def _note_unknown(
 
 
 def _check_used(layer: ResolvedLayer, place: Place, problems: Problems) -> None:
-    wanted = [each for each in layer.content.sources if each.fetch()]
+    sources = [each for each in layer.content.sources if each.fetch()]
     # The last step runs that one, and fetches nothing.
     files = [file for file in layer.files if file.name != FINISH]
-    if wanted and not fetched(wanted, files):
+    if sources and not fetched(sources, files):
         what = f"layer '{layer.name}' names sources that it does not use"
         why = f"no file of its step holds ${FOLDER}, the folder in which they would lie"
-        hint = f'use "${FOLDER}/{source_name(wanted[0])}" in {layer.script}'
+        hint = f'use "${FOLDER}/{source_name(sources[0])}" in {layer.script}'
         problems.add(what, place, why=why, hint=hint)
 
 
@@ -172,20 +174,20 @@ def _check_own_lines(layer: ResolvedLayer, place: Place, problems: Problems) -> 
 
 def _check_pip(layer: ResolvedLayer, place: Place, problems: Problems) -> None:
     """Note packages without a version or an index, and values of these that pip cannot take."""
-    found = {setting.name: setting for setting in layer.settings}
+    settings = {setting.name: setting for setting in layer.settings}
     packages = [each.sdist for each in sdists(layer.content.sources)]
     packages += [each.package for each in layer.content.pip_installs]
     needed = [(package, "version") for package in packages]
     needed += [(each.package, each.index_parameter) for each in layer.content.pip_installs]
     for package, name in needed:
-        if name and name not in found:
+        if name and name not in settings:
             what = f"layer '{layer.name}' takes '{package}' and has no parameter '{name}'"
-            hint = "add a version" if name == "version" else did_you_mean(name, found)
+            hint = "add a version" if name == "version" else did_you_mean(name, settings)
             problems.add(what, place, hint=hint)
     for each in layer.content.pip_installs:
-        if index := found.get(each.index_parameter):
+        if index := settings.get(each.index_parameter):
             check_index(index.value, index.place, problems)
-    if version := found.get("version"):
+    if version := settings.get("version"):
         for package in packages:
             check_version(package, version.value, version.place, problems)
 
@@ -282,10 +284,10 @@ def _bootstrap(use: LayerUse, resolved: ResolvedLayer, context: _Context) -> Boo
 
 def _release(resolved: ResolvedLayer, problems: Problems) -> str:
     """Return the release that a base is set to, if it is; it stands in a definition as it is."""
-    found = next((each for each in resolved.settings if each.name == "version"), None)
-    if found is None or re.fullmatch(NAME, str(found.value)):
-        return str(found.value) if found else ""
+    setting = next((each for each in resolved.settings if each.name == "version"), None)
+    if setting is None or re.fullmatch(NAME, str(setting.value)):
+        return str(setting.value) if setting else ""
     why = "it is made of small letters, digits, '-', '.', '+'"
     hint = "write it as the distribution does, such as bookworm"
-    problems.add(f"invalid release {found.value!r}", found.place, why=why, hint=hint)
+    problems.add(f"invalid release {setting.value!r}", setting.place, why=why, hint=hint)
     return ""

@@ -39,10 +39,10 @@ def choices(layer: model.Layer, name: str) -> list[str]:
         for providers in (layer.providers, *(each.providers for each in variants)):
             parts += [provider.versions for provider in providers.values()]
         return sorted({version for part in parts for version in part})
-    found = [each for v in variants for each in parameters(layer, v) if each.name == name]
-    if any(each.type == "boolean" for each in found):
+    matching = [each for v in variants for each in parameters(layer, v) if each.name == name]
+    if any(each.type == "boolean" for each in matching):
         return ["false", "true"]
-    return sorted({choice for each in found for choice in each.choices})
+    return sorted({choice for each in matching for choice in each.choices})
 
 
 def content(

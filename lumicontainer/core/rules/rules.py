@@ -153,11 +153,11 @@ def of_drivers(rules: Iterable[Rule], facts: Facts) -> tuple[dict[str, Any], ...
 
 
 def _match(name: str, wanted: tuple[Condition, ...], facts: Facts) -> FactMatch:
-    found = conditions.known(name, facts) or ()
+    seen = conditions.known(name, facts) or ()
     answer = is_met(name, wanted, facts)
     # Of several wheels, say, those are printed for which it holds.
-    same = tuple(each for each in found if meets((each,), wanted, facts) is answer)
-    return FactMatch(name, " or ".join(each.text for each in wanted), same or found, answer)
+    same = tuple(each for each in seen if meets((each,), wanted, facts) is answer)
+    return FactMatch(name, " or ".join(each.text for each in wanted), same or seen, answer)
 
 
 def refuse(findings: Iterable[Finding]) -> list[Problem]:

@@ -32,11 +32,11 @@ def read_checks(files: Sequence[LayerFile], owner: str, where: str, problems: Pr
 
     ``owner`` is the layer that they belong to. Notes every problem of their comments.
     """
-    there = tuple(file for file in files if file.name.startswith(FOLDER))
-    found = (_read(file, owner, f"{where}/{file.name}", problems) for file in there)
+    own = tuple(file for file in files if file.name.startswith(FOLDER))
+    found = (_read(file, owner, f"{where}/{file.name}", problems) for file in own)
     checks = tuple(check for check in found if check)
-    refuse_twins(checks, dict.fromkeys((each.name for each in there), where), problems)
-    return Checks(there, checks)
+    refuse_twins(checks, dict.fromkeys((each.name for each in own), where), problems)
+    return Checks(own, checks)
 
 
 def is_check(name: str) -> bool:
@@ -70,8 +70,10 @@ def _read(file: LayerFile, owner: str, path: str, problems: Problems) -> Check |
         hint = f"begin with: {BEGIN}, # summary: …, # hint: …, {_END}"
         problems.add("the check has no header", Place(path), why=why, hint=hint)
         return None
-    found = read_document(CHECK, text, path, problems)
-    return found and found._replace(name=f"{owner}/{PurePosixPath(file.name).stem}", file=file)
+    document = read_document(CHECK, text, path, problems)
+    return document and document._replace(
+        name=f"{owner}/{PurePosixPath(file.name).stem}", file=file
+    )
 
 
 def _commented(text: str) -> str | None:

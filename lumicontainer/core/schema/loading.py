@@ -26,14 +26,14 @@ from lumicontainer.errors import Place, Problems, did_you_mean, nearest
 
 def read_recipe(text: str, file: str, problems: Problems, *, stem: str) -> model.Recipe | None:
     """Read a recipe; ``stem`` is its file's name without the suffix, and becomes its name."""
-    found = read_document(RECIPE, text, file, problems)
-    return found and found._replace(name=stem, text=text)
+    document = read_document(RECIPE, text, file, problems)
+    return document and document._replace(name=stem, text=text)
 
 
 def read_profile(text: str, file: str, problems: Problems, *, stem: str) -> model.Profile | None:
     """Read a profile; ``stem`` is its file's name without the suffix, and becomes its name."""
-    found = read_document(PROFILE, text, file, problems)
-    return found and found._replace(name=stem)
+    document = read_document(PROFILE, text, file, problems)
+    return document and document._replace(name=stem)
 
 
 def read_layer(
@@ -54,20 +54,20 @@ def read_layer(
         why = "checks that belong to no layer go by that name"
         problems.add(f"invalid name '{stem}' of a layer", file, why=why, hint="rename its folder")
     root = parse_yaml(text, file, problems)
-    found = LAYER(root, problems) if root else None
+    document = LAYER(root, problems) if root else None
     if files is not None:
-        _judge_files(_scripts(found), files, file, text, problems)
+        _judge_files(_scripts(document), files, file, text, problems)
         check_files(files, folder, problems)
-    if found is None or len(problems.found) > before:
+    if document is None or len(problems.found) > before:
         return None
     checks = read_checks(files or (), stem, folder, problems)
-    layer = found._replace(
+    layer = document._replace(
         name=stem,
-        parameters=tuple(_parameters(found, problems)),
+        parameters=tuple(_parameters(document, problems)),
         files=tuple(each for each in files or () if not each.name.startswith(FOLDER)),
         checks=checks,
     )
-    _check_parts(found, problems)
+    _check_parts(document, problems)
     return layer if len(problems.found) == before else None
 
 
@@ -85,15 +85,15 @@ def _contents(layer: model.Layer) -> Iterator[model.Content]:
 
 def _scripts(layer: model.Layer | None) -> dict[str, Place | None]:
     """Return the files that are run, with the place that names each; three may be missing."""
-    found: dict[str, Place | None] = dict.fromkeys((SCRIPT, COMPILE, FINISH))
+    scripts: dict[str, Place | None] = dict.fromkeys((SCRIPT, COMPILE, FINISH))
     if layer is not None:
         variants = layer.variants.values()
         named = [each for variant in variants for each in (variant.install, variant.compile)]
         named += [each.apt_repositories for each in _contents(layer)]
         for script in named:
             if isinstance(script, Text):
-                found.setdefault(script, script.place)
-    return found
+                scripts.setdefault(script, script.place)
+    return scripts
 
 
 def _check_parts(layer: model.Layer, problems: Problems) -> None:
@@ -124,14 +124,14 @@ def _check_parts(layer: model.Layer, problems: Problems) -> None:
 def _check_values(content: model.Content, problems: Problems) -> None:
     """Note values with the name of a variable, which nothing would replace."""
     for name, value in content.environment.items():
-        if not (found := EXPANSION.search(value)):
+        if not (match := EXPANSION.search(value)):
             continue
         folders = [each for each in EXPANSION.sub("", value).split(":") if each]
         hint = "write the value itself, or let a program of the image compute it"
-        if name in found.groups():
+        if name in match.groups():
             listed = ", ".join(folders) or "/folder"
             hint = f"take it out of 'environment', and write: prepend: {{{name}: [{listed}]}}"
-        why = f"nothing replaces {found[0]}: values arrive as they are written"
+        why = f"nothing replaces {match[0]}: values arrive as they are written"
         place = value.place if isinstance(value, Text) else ""
         problems.add(f"the value of '{name}' names a variable", place, why=why, hint=hint)
 
@@ -194,22 +194,22 @@ def _judge_files(
     need not be there.
     """
     folder = file.removesuffix("layer.yaml")
-    there = {each.name: each.content for each in files}
+    contents = {each.name: each.content for each in files}
     for script, place in scripts.items():
-        if script in there:
-            check_script(folder + script, there[script], problems)
+        if script in contents:
+            check_script(folder + script, contents[script], problems)
         elif place is not None:
-            known = [each for each in there if each.endswith(".sh") and "checks/" not in each]
+            known = [each for each in contents if each.endswith(".sh") and "checks/" not in each]
             hint = did_you_mean(script, known) or "add the file"
             problems.add(f"the layer's folder has no file '{script}'", place, hint=hint)
     for each in files:
         if each.name.startswith(FOLDER) and each.name.endswith(".sh"):
             _check_lines(folder + each.name, each.content, problems)
     _refuse_lost_checks(files, folder, problems)
-    for found, meant in _misspelled(files, text.encode("utf-8", "surrogateescape")):
-        what = f"nothing uses '{found}'"
+    for name, meant in _misspelled(files, text.encode("utf-8", "surrogateescape")):
+        what = f"nothing uses '{name}'"
         hint = f"did you mean '{meant}'? Rename it, or name it in {SCRIPT}"
-        problems.add(what, folder + found, hint=hint)
+        problems.add(what, folder + name, hint=hint)
 
 
 def check_script(path: str, content: bytes, problems: Problems) -> None:

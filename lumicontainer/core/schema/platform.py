@@ -20,15 +20,15 @@ _OVERLAP = "give them conditions that exclude each other, such as <6.2 and >=6.2
 
 def read_platform(text: str, file: str, problems: Problems, *, stem: str) -> Platform | None:
     """Read a platform; ``stem`` is its file's name without the suffix, and becomes its name."""
-    found = read_document(PLATFORM, text, file, problems)
-    if found is None:
+    document = read_document(PLATFORM, text, file, problems)
+    if document is None:
         return None
     before = len(problems.found)
-    _check_variables(found, problems)
-    _check_caches(found, problems)
-    for row in found.discouraged:
-        _check_discouraged(row, found.variables, problems)
-    return found._replace(name=stem) if len(problems.found) == before else None
+    _check_variables(document, problems)
+    _check_caches(document, problems)
+    for row in document.discouraged:
+        _check_discouraged(row, document.variables, problems)
+    return document._replace(name=stem) if len(problems.found) == before else None
 
 
 def _check_variables(platform: Platform, problems: Problems) -> None:

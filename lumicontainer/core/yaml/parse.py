@@ -133,8 +133,8 @@ def parse_yaml(text: str, file: str, problems: Problems) -> Node | None:
 
 def _note_character(text: str, file: str, why: str, problems: Problems) -> None:
     # The error has a position too, in bytes or in characters as the parser counts.
-    found = yaml.reader.Reader.NON_PRINTABLE.search(text)
-    before = text[: found.start()] if found else ""
+    match = yaml.reader.Reader.NON_PRINTABLE.search(text)
+    before = text[: match.start()] if match else ""
     place = Place(file, before.count("\n") + 1, len(before.rpartition("\n")[2]) + 1)
     hint = "remove the control character"
     problems.add("this is not YAML", place, why=why, hint=hint)

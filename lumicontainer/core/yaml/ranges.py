@@ -28,10 +28,10 @@ cpus = checked(text, _no_list, pattern=f"^{_LIST.pattern}$")
 
 def _no_limits(value: str) -> Fault | None:
     try:
-        found = parse_range(value)
+        limits = parse_range(value)
     except ValueError as error:
         return Fault("expected a range", str(error))
-    if is_empty(found):
+    if is_empty(limits):
         return Fault(f"nothing lies in the range '{value}'", hint="correct its limits")
     return None
 
@@ -59,19 +59,19 @@ plugin = checked(
 """``any``, the name of a plugin's layer, or that with a range."""
 
 
-def is_empty(found: Sequence[Limit]) -> bool:
+def is_empty(limits: Sequence[Limit]) -> bool:
     """Return whether nothing lies within all of the limits."""
-    lows = [(limit, operator == ">") for operator, limit in found if operator[0] == ">"]
-    highs = [(limit, operator == "<=") for operator, limit in found if operator[0] == "<"]
+    lows = [(limit, operator == ">") for operator, limit in limits if operator[0] == ">"]
+    highs = [(limit, operator == "<=") for operator, limit in limits if operator[0] == "<"]
     if not lows or not highs:
         return False
     (low, above), (high, included) = max(lows), min(highs)
     return low > high or (low == high and (above or not included))
 
 
-def whole(found: Sequence[Limit]) -> list[Limit]:
+def whole(limits: Sequence[Limit]) -> list[Limit]:
     """Return limits of whole numbers so that none lies between two of them: >1 as >=2."""
-    numbers = ((operator, limit[0] if limit else 0) for operator, limit in found)
+    numbers = ((operator, limit[0] if limit else 0) for operator, limit in limits)
     moved = {">": (">=", 1), "<=": ("<", 1)}
     pairs = ((*moved.get(operator, (operator, 0)), number) for operator, number in numbers)
     return [(operator, (number + step,)) for operator, step, number in pairs]

@@ -62,14 +62,14 @@ def _faults(url: str, schemes: Sequence[str], *, pinned: bool) -> Iterator[tuple
 def has_valid_host(url: str) -> bool:
     """Return whether the host and the port of a URL can be read; it may have neither."""
     authority = re.split("[/?#]", url.partition("://")[2], maxsplit=1)[0].rpartition("@")[2]
-    found = _HOST.fullmatch(authority)
-    if found is None:
+    match = _HOST.fullmatch(authority)
+    if match is None:
         return not authority
     try:
-        ipaddress.ip_address(found[1] or "::")
+        ipaddress.ip_address(match[1] or "::")
     except ValueError:
         return False
-    return int(found[2] or 0) <= _LARGEST_PORT
+    return int(match[2] or 0) <= _LARGEST_PORT
 
 
 def without_secrets(url: str) -> str:
