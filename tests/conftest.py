@@ -135,7 +135,7 @@ LONGEST = tuple(
         *("integration/test_docker_build", "integration/test_reproducible"),
         *("integration/test_without_namespaces", "integration/test_build"),
         *("integration/test_rocm_debian", "faults/test_rocm_layers", "integration/test_image"),
-        *("recipes/test_scripts_torch", "faults/test_changed_bytes"),
+        *("recipes/test_scripts_torch", "faults/test_changed_bytes", "faults/test_canaries"),
         *("integration/test_shared_cache", "integration/test_extend"),
     )
 )
