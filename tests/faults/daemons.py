@@ -34,10 +34,19 @@ class Daemon:
         self.start()
 
     def start(self) -> None:
+        """Start the daemon, again while its containerd of before holds its files."""
+        os.environ["DOCKER_HOST"] = f"unix://{self.folder}/docker.sock"
+        self._run()
+        assert until(self._answers, PATIENCE, pause=0.5)
+
+    def _run(self) -> None:
         command = ["dockerd", "--config-file", str(self.folder / "daemon.json")]
         self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
-        os.environ["DOCKER_HOST"] = f"unix://{self.folder}/docker.sock"
-        assert until(lambda: run(["docker", "version"]).returncode == 0, PATIENCE, pause=0.2)
+
+    def _answers(self) -> bool:
+        if self.process.poll() is not None:
+            self._run()
+        return run(["docker", "version"]).returncode == 0
 
     def kill(self) -> None:
         self.process.kill()
@@ -61,6 +70,7 @@ def attack(
     for _ in range(count):
         tag_old(name)
         place.refill("base")
+        (place.root / "small.sif").unlink(missing_ok=True)
         build = place.start(words)
         time.sleep(random.uniform(0, lasts))
         daemon.kill()

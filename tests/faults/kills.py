@@ -210,9 +210,12 @@ def require_tag(name: str) -> None:
 
 
 def list_left() -> list[str]:
-    """Return what builds left in the engine; others may build by it."""
+    """Return what builds left in the engine; others may build by it.
+
+    Docker keeps a whole image whose name another one has got.
+    """
     unnamed = ("images", "--quiet", "--filter", "dangling=true", "--filter")
-    expected = {*_docker(*unnamed, f"label={KEY_LABEL}=old").split()}
+    expected = {*_docker(*unnamed, f"label={KEY_LABEL}").split()}
     expected |= {*_docker(*unnamed, f"label={LABEL}").split()}
     left = left_in_engine(lambda *words: run(["docker", *words]))
     return [*left, *({*_docker(*unnamed[:-1]).split()} - expected)]
