@@ -36,6 +36,9 @@ FIELDS = {
     "Layer.secrets": STEP,
     **dict.fromkeys(("Layer.summary", "Layer.place", "Layer.version"), NOTHING),
     **dict.fromkeys(("Layer.conflicts", "Layer.not_reproducible"), NOTHING),
+    **dict.fromkeys(
+        ("Layer.format", "Platform.format", "Profile.format", "Recipe.format"), NOTHING
+    ),
     "LayerFile": STEP,
     "LayerUse.layer": CASE,
     "LayerUse.place": NOTHING,
