@@ -130,7 +130,7 @@ def test_a_draft_is_refused_until_what_is_missing_is_deleted(
     recipe = tmp_path / "mine/mine.yaml"
     build = ("build", "mine/mine.yaml", "--dry-run", "--platform", "workstation")
     done = lumicontainer(*build, cwd=tmp_path)
-    refused(done, "the image would lack vllm (Dockerfile:2)\n  where: mine/mine.yaml:9:5\n")
+    refused(done, "the image would lack vllm (Dockerfile:2)\n  where: mine/mine.yaml:10:5\n")
     assert "or delete the line to build without it" in done.stderr
     text = recipe.read_text()
     recipe.write_text(re.sub(r"(?m)^  - .*vllm.*\n", "", text))
