@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ..schemas import schema_errors
-from ..unit.test_survey import LUMI, image_of
+from ..unit.image.test_survey import LUMI, image_of
 from .conftest import Run, refused, succeeded
 from .test_import import files
 

@@ -26,8 +26,8 @@ from lumicontainer.errors import HostError
 from lumicontainer.sandbox.tree.index import read_index
 from lumicontainer.system import flock
 
+from ..unit.cache.test_store import put
 from ..unit.cpu import within
-from ..unit.test_store import put
 
 SECONDS = 60.0
 WHOLE = {"key": "key", "parent": "", "step": "x", "kind": "layer", "inputs": {"a": 1}}

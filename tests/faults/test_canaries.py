@@ -26,7 +26,7 @@ from ..integration.conftest import (
     small,
     write_small,
 )
-from ..unit.test_fetch import UPSTREAM, Upstream
+from ..unit.host.test_fetch import UPSTREAM, Upstream
 from . import hostile
 
 __all__ = ["base_object", "docker", "docker_host", "new_cache", "recipes", "small"]

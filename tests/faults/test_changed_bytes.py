@@ -14,7 +14,7 @@ from lumicontainer.image.digests import CHANGED, WHOLE
 
 from ..integration.conftest import ENGINE, lumicontainer, recipes, small
 from ..programs import run
-from ..unit.test_digests import flip, flipped
+from ..unit.image.test_digests import flip, flipped
 
 __all__ = ["recipes", "small"]
 

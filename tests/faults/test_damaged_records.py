@@ -31,7 +31,7 @@ from lumicontainer.image.records import (
 from ..conftest import ROOT
 from ..integration.conftest import lumicontainer
 from ..programs import run
-from ..unit.test_inspect import HELLO, packed
+from ..unit.verify.test_inspect import HELLO, packed
 from .test_recipe_folders import device, listening
 
 HOME = "opt/lumicontainer"

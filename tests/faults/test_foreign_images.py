@@ -24,7 +24,7 @@ from lumicontainer.sandbox.tree.foreign.settle import settle
 from lumicontainer.sandbox.tree.foreign.tree import Tree
 from lumicontainer.sandbox.tree.foreign.unpack_image import unpack
 
-from ..unit.test_registry import AMD64, Answer, answering, sha256
+from ..unit.host.test_registry import AMD64, Answer, answering, sha256
 
 # What a registry says about an image
 

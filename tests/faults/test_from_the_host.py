@@ -16,8 +16,8 @@ from lumicontainer.inside.verify.outcome import Outcome
 from lumicontainer.verify import host_checks
 
 from ..conftest import HELLO, Write
-from ..unit.test_binds import Site, site
-from ..unit.test_inspect import packed
+from ..unit.host.test_binds import Site, site
+from ..unit.verify.test_inspect import packed
 
 __all__ = ["site"]
 

@@ -10,8 +10,8 @@ from lumicontainer.core.model import GitSource
 from lumicontainer.host.git import whole_commit
 from lumicontainer.system.process import ProgramError
 
-from ..unit.test_fetch import UPSTREAM, Upstream, add_submodule, upstream
-from ..unit.test_registry import Answer, answering
+from ..unit.host.test_fetch import UPSTREAM, Upstream, add_submodule, upstream
+from ..unit.host.test_registry import Answer, answering
 
 __all__ = ["upstream"]
 

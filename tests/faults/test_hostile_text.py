@@ -10,7 +10,7 @@ import pytest
 
 from ..conftest import HELLO, Write
 from ..unit.terminals import Terminal
-from ..unit.test_inspect import made
+from ..unit.verify.test_inspect import made
 
 STEERING = "\x1b]0;owned\x07\x1b[2J\x9b31m\x7f\r\b\u202egnp\u2066x"
 RAW = tuple("\x00\x07\x08\r\x1b\x7f\x9b\u202e\u2066")

@@ -14,8 +14,8 @@ from lumicontainer.errors import InputError
 from lumicontainer.frontends.edf import write_squashfs
 from lumicontainer.frontends.owned import MARK, OwnFile, write_files
 
-from ..unit.test_inspect import HELLO, made
-from ..unit.test_store import killed_everywhere
+from ..unit.cache.test_store import killed_everywhere
+from ..unit.verify.test_inspect import HELLO, made
 
 NAMES = ("mine.yaml", "layers/mine/layer.yaml", "layers/mine/install.sh")
 RECIPE = {name: LayerFile(name, 0o644, name.encode()) for name in NAMES}

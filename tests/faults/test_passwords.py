@@ -25,7 +25,7 @@ from ..conftest import CHECK, HELLO, Write
 from ..integration.conftest import lumicontainer as command_line
 from ..integration.conftest import recipes, small, write_small
 from ..integration.test_secrets import everything
-from ..unit.test_fetch import UPSTREAM, Upstream, upstream
+from ..unit.host.test_fetch import UPSTREAM, Upstream, upstream
 
 __all__ = ["lumicontainer", "recipes", "small", "upstream"]
 

@@ -20,7 +20,7 @@ from lumicontainer.system.terminal.progress import Progress
 
 from ..integration.people import let_in
 from ..programs import run
-from ..unit.test_store import LATER, killed_everywhere, put
+from ..unit.cache.test_store import LATER, killed_everywhere, put
 from .test_folders_of_others import STRANGER, given_away
 
 ME = os.geteuid()

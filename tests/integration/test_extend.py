@@ -18,7 +18,7 @@ from lumicontainer.extending.record import read_record
 from ..cli.conftest import refused, succeeded
 from ..namespaces import owned, prepared
 from ..packages import write_wheel
-from ..unit.test_fetch import UPSTREAM, Upstream, upstream
+from ..unit.host.test_fetch import UPSTREAM, Upstream, upstream
 from .conftest import ENGINE, lumicontainer, run, write_small
 from .processes import started
 

@@ -71,7 +71,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def call(verb: str, image: Path, *words: object) -> str:
-    """Return what a verb prints on the site; tests/unit/test_binds.py has its other answers."""
+    """Return the output of a verb on the site; tests/unit/host/test_binds.py has the others."""
     options = ("--platform", "site", "--recipes", image.parent / "own")
     done = succeeded(lumicontainer(verb, *options, image, *words))
     return done.stdout

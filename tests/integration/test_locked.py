@@ -13,7 +13,7 @@ from lumicontainer.errors import DOWNLOAD_FAILED
 
 from ..conftest import CHECK
 from ..packages import write_wheel
-from ..unit.test_fetch import UPSTREAM, Upstream
+from ..unit.host.test_fetch import UPSTREAM, Upstream
 from .conftest import digest, inside, lumicontainer, write_files
 
 FILE = "words.txt"

@@ -1,7 +1,7 @@
 """A real browser lays the report out: nothing is wider than the screen.
 
 Debian has a browser that starts without a desktop, which tests/tools.sh installs; Ubuntu has none.
-There the rules of the page's parts (tests/unit/test_html.py) stand for what is measured here.
+There tests/unit/verify/test_html.py tests the rules of the page's parts, and nothing is measured.
 """
 
 import html

@@ -20,7 +20,7 @@ from ..conftest import ROOT
 from ..recipes.scripts import make_wheel
 from ..stand_in_archive import Package, StandInArchive, stand_in_archive
 from ..stand_in_rocm import stand_in_rocm
-from ..unit.test_fetch import UPSTREAM, Upstream
+from ..unit.host.test_fetch import UPSTREAM, Upstream
 from .conftest import check_output, debian, digest, inside, lumicontainer, started, write_files
 from .registries import registry
 from .test_locked import installed

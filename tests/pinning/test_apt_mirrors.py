@@ -9,7 +9,7 @@ from lumicontainer.host.site import read_site, stage_site
 
 from ..programs import run
 from ..stand_in_archive import Package, StandInArchive, stand_in_archive
-from ..unit.test_fetch import serving
+from ..unit.host.test_fetch import serving
 
 UPSTREAM = "https://archive.invalid/"
 

@@ -24,7 +24,7 @@ from lumicontainer.image.inspect import KEY_LABEL
 from lumicontainer.inside.verify.outcome import Outcome
 from lumicontainer.verify import host_checks
 
-from ..unit.test_inspect import packed
+from ..unit.verify.test_inspect import packed
 
 CATALOG = open_catalog()
 

@@ -1,0 +1,318 @@
+"""Files of packages are downloaded, installed and compared by their hashes."""
+
+import hashlib
+import re
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from packaging.pylock import Pylock
+
+from lumicontainer.errors import DownloadError, InputError, LockError, SpaceError, StepError
+from lumicontainer.extending import extension, facts
+from lumicontainer.extending.install import download, proof
+from lumicontainer.extending.install.bounds import require_room
+from lumicontainer.extending.install.download import with_password
+from lumicontainer.extending.lock.locked import RemoteFile, read_locked
+from lumicontainer.extending.lock.relock import read_answer, read_pins
+from lumicontainer.host.site import Site
+from lumicontainer.packages.pylock import read_pylock
+from lumicontainer.system import budget
+from lumicontainer.system.files import foreign
+
+from ...faults import hostile
+from ...packages import LOCK
+
+SITE = Site("", "", None, {}, ())
+ZEROS = "0" * 64
+HASHES = f'hashes = {{ sha256 = "{ZEROS}" }}'
+
+
+def lock_of(*blocks: str) -> Pylock:
+    return read_pylock("".join([LOCK, *blocks]))
+
+
+def block(name: str, rest: str) -> str:
+    return f'[[packages]]\nname = "{name}"\nversion = "1.0"\n{rest}\n'
+
+
+def wheels(*names: str) -> str:
+    urls = ", ".join(f'{{ url = "https://x.example/{name}.whl", {HASHES} }}' for name in names)
+    return f"wheels = [{urls}]"
+
+
+def test_the_best_wheel_of_a_lock_is_chosen() -> None:
+    better = "a-1.0-cp311-cp311-manylinux_2_28_x86_64"
+    others = ("a-1.0-py3-none-any", "a-1.0-cp311-cp311-manylinux2014_x86_64")
+    (package,) = read_locked(lock_of(block("a", wheels(*others, better))), "3.11")
+    assert package.is_wheel
+    assert package.file == RemoteFile(f"https://x.example/{better}.whl", ZEROS)
+
+
+def test_a_package_of_a_lock_has_a_file_with_a_hash() -> None:
+    url = "url = 'https://x.example/a-1.0.tar.gz'"
+    with pytest.raises(InputError, match="a has no file with a sha256"):
+        read_locked(lock_of(block("a", f"sdist = {{ {url}, hashes = {{ md5 = '0' }} }}")), "3.11")
+    with pytest.raises(InputError, match="a has no file with a sha256"):
+        read_locked(
+            lock_of(block("a", f"vcs = {{ type = 'git', {url}, commit-id = '0' }}")), "3.11"
+        )
+
+
+@pytest.mark.parametrize("address", ["me:S3cr3t@x.example/a", "x.example/a.whl?token=S3cr3t&b="])
+def test_an_address_of_an_index_that_holds_a_secret_is_refused(address: str) -> None:
+    """The lock would keep it."""
+    file = f'name = "a-1.0-py3-none-any.whl", url = "https://{address}-1.0-py3-none-any.whl"'
+    lock = lock_of(block("a", f"wheels = [{{ {file}, {HASHES} }}]"))
+    with pytest.raises(InputError, match="of a file of a") as refused:
+        read_locked(lock, "3.11")
+    assert "S3cr3t" not in str(refused.value)
+
+
+def test_names_and_versions_alone_count_in_a_lock_that_code_could_change(tmp_path: Path) -> None:
+    own = f'[[packages]]\nname = "mine"\ndirectory = {{ path = "{tmp_path}", editable = true }}\n'
+    archive = f'archive = {{ url = "https://x.example/b.tar.gz", {HASHES} }}'
+    lock = lock_of(block("a", wheels("a-1.0-py3-none-any")), block("b", archive), own)
+    pins = read_pins(lock, ["a", "b @ https://y.example/b.tar.gz", f"-e {tmp_path}"], [tmp_path])
+    assert pins.lines == ("a==1.0", "b @ https://y.example/b.tar.gz")
+    assert pins.settings.count("[[dependency-metadata]]") == 2
+    assert [(each.name, each.directory.path) for each in pins.own if each.directory] == [
+        ("mine", str(tmp_path))
+    ]
+    assert "x.example" not in "".join(map(str, pins))
+
+
+STRANGE = (
+    '[[packages]]\nname = "a"\nversion = "1.0\\n-e /etc"\n',
+    '[[packages]]\nname = "a\\nb"\nversion = "1.0"\n',
+    '[[packages]]\nname = "mine"\ndirectory = { path = "/etc", editable = true }\n',
+    '[[packages]]\nname = "a"\n',
+    'packages = "a"\n',
+    "packages = [1]\n",
+    f"a = {'[' * 5000}",
+    f"a = {'9' * 5000}",
+    "not TOML",
+)
+
+
+@pytest.mark.parametrize("lock", STRANGE, ids=range(len(STRANGE)))
+def test_a_lock_that_uv_would_not_print_is_refused(lock: str) -> None:
+    with pytest.raises(StepError, match="a source changed the answer of uv"):
+        read_pins(read_answer(f"{LOCK}{lock}"), ["a"], [])
+
+
+@pytest.fixture
+def offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RemoteFile:
+    """Return a file of an index, with a cache of its own."""
+    monkeypatch.setenv("LUMICONTAINER_CACHE", str(tmp_path / "cache"))
+    path = hostile.write_wheel(tmp_path, "a", {"a.py": "A = 1\n"})
+    return RemoteFile(path.as_uri(), hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def test_a_file_is_kept_by_its_hash_and_hashed_again(offered: RemoteFile, tmp_path: Path) -> None:
+    content = (tmp_path / offered.name).read_bytes()
+    for number in range(3):
+        folder = tmp_path / f"{number}"
+        folder.mkdir()
+        (place,) = download.download([offered], folder, SITE).values()
+        assert (place.name, place.read_bytes()) == (offered.name, content)
+        kept = tmp_path / "cache/packages" / offered.sha256
+        if number == 0:  # The second file comes from the cache.
+            (tmp_path / offered.name).rename(tmp_path / "away")
+        else:
+            (tmp_path / "away").rename(tmp_path / offered.name) if number == 1 else None
+            kept.write_bytes(b"damaged")
+    assert [path.name for path in kept.parent.iterdir()] == [offered.sha256]
+
+
+def test_a_file_of_another_hash_is_refused(offered: RemoteFile, tmp_path: Path) -> None:
+    with pytest.raises(DownloadError, match="does not match its sha256"):
+        download.download([offered._replace(sha256=ZEROS)], tmp_path, SITE)
+    assert not list((tmp_path / "cache/packages").iterdir())
+
+
+@pytest.mark.parametrize("url", ["https://x.example/", "https://x.example/..", "file:///a%2Fb"])
+def test_a_file_has_a_plain_name(offered: RemoteFile, tmp_path: Path, url: str) -> None:
+    with pytest.raises(DownloadError):
+        download.download([offered._replace(url=url)], tmp_path, SITE)
+
+
+def test_a_login_goes_to_its_own_host_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    pip = {"extra-index-url": "https://me:word@a.example/simple"}
+    assert with_password("https://a.example/x.whl", pip) == "https://me:word@a.example/x.whl"
+    others = ("http://a.example/x", "https://b.example/x", "https://a.example:1/x")
+    assert [with_password(each, pip) for each in others] == list(others)
+    (tmp_path / ".netrc").write_text("machine b.example login me password a@b\n")
+    (tmp_path / ".netrc").chmod(0o600)
+    assert with_password("https://b.example/x", pip) == "https://me:a%40b@b.example/x"
+    # The index chooses this address, and others on the way would read the password.
+    assert with_password("http://b.example/x", pip) == "http://b.example/x"
+
+
+class Installed:
+    """A wheel, and the folder into which it was unpacked."""
+
+    def __init__(self, folder: Path, files: dict[str, str]) -> None:
+        self.wheel, self.place = hostile.write_wheel(folder, "a", files), folder / "place"
+        with zipfile.ZipFile(self.wheel) as archive:
+            archive.extractall(self.place)
+
+    def compare(self) -> None:
+        """Compare the installed files with the wheel."""
+        proof.require_same(self.place, foreign.regular_files(self.place), [self.wheel])
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Installed:
+    entry = "[console_scripts]\nrun = a:main\n"
+    return Installed(tmp_path, {"a/b.py": "A = 1\n", "a-1.0.dist-info/entry_points.txt": entry})
+
+
+def test_installed_files_are_those_of_the_wheel_and_what_installers_make(
+    installed: Installed,
+) -> None:
+    installed.compare()
+    (installed.place / "bin").mkdir()
+    (installed.place / "a/__pycache__").mkdir()
+    for name in ("bin/run", "a/__pycache__/b.cpython-311.pyc", "a-1.0.dist-info/INSTALLER"):
+        (installed.place / name).write_text("made")
+    (installed.place / "a-1.0.dist-info/RECORD").write_text("written again")
+    installed.compare()
+
+
+OTHERS = ("a/c.py", "sitecustomize.py", "bin/walk", "a/__pycache__/c.cpython-311.pyc")
+
+
+@pytest.mark.parametrize("name", [*OTHERS, "b-1.0.dist-info/INSTALLER", "evil.pth"])
+def test_a_file_that_no_wheel_has_is_refused(installed: Installed, name: str) -> None:
+    (installed.place / name).parent.mkdir(exist_ok=True)
+    (installed.place / name).write_text("")
+    with pytest.raises(StepError, match=r"is of no package"):
+        installed.compare()
+
+
+def test_a_changed_or_missing_file_is_refused(installed: Installed) -> None:
+    module = installed.place / "a/b.py"
+    module.write_text("A = 2\n")
+    with pytest.raises(StepError, match=r"'a/b.py' differs from a-1.0-py3-none-any.whl"):
+        installed.compare()
+    module.unlink()
+    with pytest.raises(StepError, match=r"'a/b.py' of a-1.0-py3-none-any.whl is missing"):
+        installed.compare()
+
+
+def test_a_wheel_whose_list_is_wrong_counts_by_its_content(installed: Installed) -> None:
+    with zipfile.ZipFile(installed.wheel, "a") as archive:
+        archive.writestr("a/more.py", "M = 1\n")
+    (installed.place / "a/more.py").write_text("M = 1\n")
+    installed.compare()
+
+
+def test_what_is_no_wheel_is_refused(installed: Installed) -> None:
+    installed.wheel.write_bytes(installed.wheel.read_bytes()[:100])
+    with pytest.raises(StepError, match="cannot read the wheel"):
+        installed.compare()
+
+
+def with_member(wheel: Path, method: int, change: Callable[[bytearray, int], None]) -> None:
+    """Add a file to a wheel, compressed by a method, and change its row of the directory."""
+    with zipfile.ZipFile(wheel, "a", method) as archive:
+        archive.writestr("a/more.py", "M = 1\n" * 99)
+    content = bytearray(wheel.read_bytes())
+    change(content, content.rindex(b"PK\x01\x02"))
+    wheel.write_bytes(content)
+
+
+def state_4_gib(content: bytearray, row: int) -> None:
+    content[row + 24 : row + 28] = (0xFFFFFFF0).to_bytes(4, "little")
+
+
+def state_as_many_packed(content: bytearray, row: int) -> None:
+    content[row + 20 : row + 24] = len(content).to_bytes(4, "little")
+
+
+@pytest.mark.parametrize(
+    ("method", "change", "why"),
+    [
+        (zipfile.ZIP_LZMA, lambda *_: None, "'a/more.py' is compressed by method 14"),
+        (zipfile.ZIP_DEFLATED, state_as_many_packed, "its files share bytes"),
+        (zipfile.ZIP_DEFLATED, state_4_gib, "a-1.0-py3-none-any.whl unpacks to 6 files of 4.0 GiB"),
+    ],
+    ids=["another compression", "members that overlap", "a bomb"],
+)
+def test_a_wheel_that_is_made_to_fill_a_disk_is_refused_before_it_is_unpacked(
+    installed: Installed,
+    monkeypatch: pytest.MonkeyPatch,
+    method: int,
+    change: Callable[[bytearray, int], None],
+    why: str,
+) -> None:
+    monkeypatch.setattr(budget, "UNPACKED", 1 << 30)
+    require_room([installed.wheel], installed.place)
+    with_member(installed.wheel, method, change)
+    with pytest.raises(StepError, match=re.escape(why)):
+        require_room([installed.wheel], installed.place)
+
+
+def test_the_list_of_a_wheel_is_not_read_where_it_is_too_large(
+    installed: Installed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proof, "_LARGEST_LIST", 400)
+    with zipfile.ZipFile(installed.wheel, "a") as archive:
+        archive.writestr("a/" + "x" * 900, "")
+    with pytest.raises(StepError, match=r"its list of files has \d+ bytes"):
+        require_room([installed.wheel], installed.place)
+
+
+def test_wheels_that_find_no_space_are_not_unpacked(
+    installed: Installed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1 << 30))
+    with_member(installed.wheel, zipfile.ZIP_DEFLATED, state_4_gib)
+    with pytest.raises(SpaceError, match="not enough space for the packages"):
+        require_room([installed.wheel], installed.place)
+
+
+def test_a_list_that_no_reader_can_unpack_is_named(installed: Installed) -> None:
+    damage = b"\x09\x04\x05\x00\xff"
+    with zipfile.ZipFile(installed.wheel, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("a-1.0.dist-info/RECORD", "x")
+    content = installed.wheel.read_bytes()
+    at = content.index(b"\x09\x04\x05\x00")
+    installed.wheel.write_bytes(content[:at] + damage + content[at + len(damage) :])
+    with pytest.raises(StepError, match="cannot read the wheel"):
+        installed.compare()
+
+
+def test_notes_of_uv_are_in_no_extension(installed: Installed) -> None:
+    notes = installed.place / "a-1.0.dist-info"
+    for path in (installed.place / ".lock", notes / "uv_cache.json"):
+        path.write_text("")
+    with (notes / "RECORD").open("a") as record:
+        record.write("a-1.0.dist-info/uv_cache.json,sha256=x,0\n")
+    installed.compare()
+    proof.remove_notes_of_uv(installed.place, foreign.regular_files(installed.place))
+    left = foreign.regular_files(installed.place)
+    assert not [path for path in left if "uv_cache" in path or path == ".lock"]
+    assert "uv_cache" not in (notes / "RECORD").read_text()
+    assert "a/b.py" in (notes / "RECORD").read_text()
+
+
+def test_an_image_that_is_replaced_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image, other = tmp_path / "mine.sif", tmp_path / "other.sif"
+    image.write_text("an image")
+    monkeypatch.setattr(extension, "read_facts", lambda _: facts.Facts("3.11", {}))
+    before = extension.read_image_state(image, extension.look_at_image(image))
+    before.require_same()
+    shutil.copy2(image, other)
+    other.replace(image)
+    with pytest.raises(LockError, match="the image was replaced meanwhile"):
+        before.require_same()

@@ -1,0 +1,255 @@
+"""``extend`` chooses versions: real uv asks a folder of packages, without a container."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.errors import Problem, StepError
+from lumicontainer.extending.container import Container, Mounts
+from lumicontainer.extending.facts import Facts, Installed
+from lumicontainer.extending.modules import require_modules
+from lumicontainer.extending.resolving import causes, conflicts
+from lumicontainer.extending.resolving.left_out import find_left_out
+from lumicontainer.extending.resolving.replaced import find_replaced
+from lumicontainer.extending.resolving.resolution import Question, Refusal, Resolution
+from lumicontainer.host.site import Site
+from lumicontainer.host.uv import find_uv
+from lumicontainer.system import process
+
+from ...packages import write_source, write_wheel
+
+IMAGE = Facts("3.11", {"base": Installed("2.0", (), ("base",), "")})
+
+
+class Index:
+    """A folder of packages, and uv beside it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "index"
+        self.folder.mkdir()
+        self.work = folder / "work"
+        self.work.mkdir()
+
+    def wheel(self, name: str, version: str, *needs: str) -> None:
+        write_wheel(self.folder, name, version, *needs)
+
+    def source(self, name: str, version: str, *needs: str, module: str = "helper") -> None:
+        write_source(self.folder, name, version, *needs, module=module)
+
+    def resolution(self, facts: Facts = IMAGE) -> Resolution:
+        pip = {"no-index": "1", "find-links": str(self.folder)}
+        site = Site("", "", None, {}, (), {}, pip)
+        return Resolution(WithoutContainer(self.work / "image.sif", self.work, site), facts)
+
+    def refused(self, *lines: str) -> list[Problem]:
+        resolution, question = self.resolution(), Question(lines)
+        with pytest.raises(Refusal) as refusal:
+            resolution.lock(question)
+        return [*conflicts.explain(resolution, question, refusal.value).problems]
+
+    def choose(self, *lines: str, facts: Facts = IMAGE) -> dict[str, str]:
+        resolution = self.resolution(facts)
+        return resolution.versions(resolution.lock(Question(lines)))
+
+
+class WithoutContainer(Container):
+    """Run uv on this host: the tests wrote all code that it runs."""
+
+    def uv(self, mounts: Mounts, *words: str, quiet: bool = True) -> process.Finished:
+        program = find_uv()
+        assert program is not None
+        settings = {"UV_CACHE_DIR": str(mounts.writes / "cache"), "TMPDIR": str(mounts.writes)}
+        command = [str(program), *words, "--color", "never", *(["--quiet"] if quiet else [])]
+        return process.in_new_session(command, env={**os.environ, **settings})
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Index:
+    found = Index(tmp_path)
+    found.wheel("helper", "1.0")
+    return found
+
+
+def test_a_package_that_needs_a_source_keeps_its_newest_version(index: Index) -> None:
+    index.wheel("top", "1.0")
+    index.wheel("top", "2.0", "only_source")
+    index.source("only_source", "1.0", "below")
+    index.wheel("below", "1.0")
+    assert index.choose("top") == {"top": "2.0", "only-source": "1.0", "below": "1.0"}
+
+
+def test_no_pre_release_stands_in_for_a_release_that_needs_a_source(index: Index) -> None:
+    index.wheel("top", "2.0", "only_source")
+    index.source("only_source", "1.0")
+    index.wheel("top", "3.0rc1")
+    assert index.choose("top>=1") == {"top": "2.0", "only-source": "1.0"}
+
+
+def test_no_pre_release_stands_in_for_releases_that_do_not_fit_the_image(index: Index) -> None:
+    index.wheel("top", "2.0", "base<2")
+    index.wheel("top", "0.1.dev0")
+    with pytest.raises(Refusal):
+        index.choose("top")
+    assert index.choose("top>=0.1.dev0,<1") == {"top": "0.1.dev0"}
+
+
+def test_packages_with_pre_releases_alone_are_allowed_beside_others(index: Index) -> None:
+    index.wheel("top", "2.0", "early==1.0b1", "late")
+    index.wheel("early", "1.0b1")
+    index.wheel("late", "1.0")
+    index.wheel("late", "2.0rc1")
+    assert index.choose("top", "late") == {"top": "2.0", "early": "1.0b1", "late": "1.0"}
+
+
+def test_a_source_that_needs_a_package_of_the_image_is_read_with_it(index: Index) -> None:
+    index.source("top", "1.0", module="packaging")
+    assert index.choose("top") == {"top": "1.0"}
+
+
+def test_each_phase_says_what_it_does(index: Index) -> None:
+    index.wheel("top", "1.0")
+    said: list[str] = []
+    resolution = Resolution(index.resolution().container, IMAGE, said.append)
+    resolution.lock(Question(["top"]))
+    assert [each.split()[0] for each in said] == ["choose", "look"]
+
+
+def test_the_newest_version_is_found_without_building(index: Index) -> None:
+    index.wheel("top", "1.0")
+    index.source("top", "2.0", module="no_such_module")
+    index.source("top", "3.0b1", module="no_such_module")
+    assert index.resolution().newest(["top"]) == {"top": "2.0"}
+
+
+def test_a_newer_version_that_does_not_fit_the_image_is_named_with_the_reason(index: Index) -> None:
+    index.wheel("top", "1.0")
+    index.wheel("top", "2.0", "base<2")
+    index.wheel("other", "1.0")
+    resolution, question = index.resolution(), Question(["top", "other"])
+    chosen = resolution.versions(resolution.lock(question))
+    (warning,) = find_left_out(resolution, question, chosen)
+    assert warning.what == "top 2.0 is left out, and 1.0 is added"
+    assert warning.why == "top 2.0 needs base <2; the image has 2.0"
+    assert "--allow-change base" in warning.hint
+
+
+@pytest.mark.parametrize(
+    ("line", "what", "says"),
+    [
+        ("nosuch", "package 'nosuch' not found", "correct the name"),
+        ("top==9", "no release of top meets 'top==9'", "the newest is 2.0"),
+        ("top>2", "no release of top meets 'top>2'", "name one to get it: top==3.0rc1"),
+        ("broken", "cannot build broken 1.0 in the image", "no_such_module"),
+        ("clash", "the wanted packages do not fit the image", "needs base <2; the image has 2.0"),
+    ],
+)
+def test_the_headline_names_the_cause(index: Index, line: str, what: str, says: str) -> None:
+    index.wheel("top", "2.0")
+    index.wheel("top", "3.0rc1")
+    index.source("broken", "1.0", module="no_such_module")
+    index.wheel("clash", "1.0", "base<2")
+    index.wheel("base", "1.0")
+    (problem,) = index.refused("top", line)
+    assert what in problem.what
+    assert says in f"{problem.why} {problem.hint}"
+
+
+def test_an_index_that_cannot_be_reached_is_no_conflict(index: Index) -> None:
+    text = "error: Request failed after 3 retries\n  cause: Failed to fetch: http://x.invalid/a/\n"
+    resolution, question = index.resolution(), Question(["top"])
+    error = conflicts.explain(resolution, question, Refusal(2, text))
+    assert (error.code, error.problems[0].what) == (6, "cannot reach an index of packages")
+
+
+def test_a_proof_is_cut_between_its_sentences_alone() -> None:
+    long = " ".join(
+        f"Because a=={n} depends on b and c, we can conclude that x." for n in range(40)
+    )
+    shown = causes.shorten(
+        f"{long} And because you require a, nothing fits.\n\nhint: Pre-releases …"
+    )
+    assert len(shown.splitlines()) <= 10
+    assert shown.startswith("Because a==")
+    assert shown.endswith("And because you require a, nothing fits.")
+
+
+@pytest.mark.parametrize("content", ["mine\n", "other\nmine\n"])
+def test_a_package_without_the_module_that_it_announces_is_refused(
+    tmp_path: Path, content: str
+) -> None:
+    notes = tmp_path / "lib/python3.11/site-packages/mine-1.0.dist-info"
+    notes.mkdir(parents=True)
+    (notes / "top_level.txt").write_text(f"_fast\n{content}")
+    (notes / "RECORD").write_text("mine.py,,\n")
+    (notes.parent / "other.py").touch()
+    with pytest.raises(StepError, match=r"mine-1\.0 has no module 'mine'"):
+        require_modules(tmp_path)
+    require_modules(tmp_path, {"mine"})
+    (notes.parent / "mine.cpython-311-x86_64-linux-gnu.so").touch()
+    require_modules(tmp_path)
+
+
+def test_a_module_that_is_compiled_for_another_python_is_not_found(tmp_path: Path) -> None:
+    notes = tmp_path / "lib/python3.11/site-packages/mine-1.0.dist-info"
+    notes.mkdir(parents=True)
+    old = "mine.cpython-310-x86_64-linux-gnu.so"
+    (notes / "RECORD").write_text(f"{old},,\n_more{old[4:]},,\nmine-1.0.dist-info/RECORD,,\n")
+    (notes.parent / old).touch()
+    with pytest.raises(StepError, match=rf"its file {old} is not for Python 3\.11"):
+        require_modules(tmp_path)
+    for suffix in (".cpython-311-x86_64-linux-gnu.so", ".abi3.so", ".so", ".py"):
+        (notes.parent / f"mine{suffix}").touch()
+        require_modules(tmp_path)
+        (notes.parent / f"mine{suffix}").unlink()
+
+
+@pytest.mark.parametrize("made", ["space/part.py", "space/__init__.py", "space/data.txt"])
+def test_a_folder_without_code_of_its_own_is_a_module(tmp_path: Path, made: str) -> None:
+    """Python finds it as a namespace package."""
+    notes = tmp_path / "lib/python3.11/site-packages/mine-1.0.dist-info"
+    notes.mkdir(parents=True)
+    (notes / "top_level.txt").write_text("space\n")
+    (notes / "RECORD").write_text(f"{made},,\n")
+    with pytest.raises(StepError, match=r"mine-1\.0 has no module 'space'"):
+        require_modules(tmp_path)
+    (notes.parent / made).parent.mkdir()
+    (notes.parent / made).touch()
+    require_modules(tmp_path)
+
+
+def test_a_requested_package_that_is_empty_is_refused(tmp_path: Path) -> None:
+    """A build in another layout than the project's packs nothing, and succeeds."""
+    notes = tmp_path / "lib/python3.11/site-packages/mine-1.0.dist-info"
+    notes.mkdir(parents=True)
+    (notes / "METADATA").write_text("Name: mine\n\nRequires-Dist: other\n")
+    (notes / "RECORD").write_text(f"{notes.name}/METADATA,,\n")
+    with pytest.raises(StepError, match=r"mine-1\.0 is empty"):
+        require_modules(tmp_path, (), {"mine"})
+    require_modules(tmp_path, (), {"other"})
+    require_modules(tmp_path, {"mine"}, {"mine"})
+    (notes / "METADATA").write_text("Name: mine\nRequires-Dist: other\n")
+    require_modules(tmp_path, (), {"mine"})
+    (notes / "METADATA").write_text("Name: mine\n")
+    (notes / "RECORD").write_text('"space/core.abi3.so",,\n')
+    require_modules(tmp_path, (), {"mine"})
+
+
+def test_what_a_layer_compiles_is_no_package_to_add() -> None:
+    lines = [
+        "flash-attn>=2",
+        "apex",
+        "vllm",
+        "rich",
+        "deepspeed",
+        "horovod @ https://a.example/b.whl",
+    ]
+    found = {each.what: each.why for each in find_replaced(lines, {"deepspeed"})}
+    assert list(found) == [
+        "flash-attn has to be compiled for the image",
+        "apex has to be compiled for the image",
+        "vllm cannot be added to an image",
+    ]
+    assert (
+        found["flash-attn has to be compiled for the image"] == "the layer flash-attention does it"
+    )
