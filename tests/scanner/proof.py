@@ -1,0 +1,56 @@
+"""Syft, which knows nothing of us, finds every package of the first image in its file.
+
+``make syft`` runs it: syft takes eight minutes for such an image.
+"""
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.core.model.wheel_names import normal
+
+from ..integration.conftest import check_output, inside
+
+ROOT = Path(__file__).parents[2]
+IMAGE = ROOT / "pytorch-deepspeed.sif"
+SYFT = ROOT / "build/syft/bin/syft"
+DISTRIBUTIONS = """
+from importlib.metadata import distributions
+for each in distributions():
+    print(each.metadata["Name"], each.version)
+"""
+COMMANDS = {
+    "deb": ("dpkg-query", "--show", "--showformat", "${Package} ${Version}\n"),
+    "python": ("python3", "-c", DISTRIBUTIONS),
+}
+"""By the type that syft gives a package: the command that lists them in a container."""
+Packages = set[tuple[str, str]]
+
+
+def named(rows: Iterable[tuple[str, str]]) -> Packages:
+    return {(normal(name), version) for name, version in rows}
+
+
+@pytest.fixture(scope="module")
+def listed() -> dict[str, Packages]:
+    """Return the packages that syft finds in the image's file, by type."""
+    environment = {**os.environ, "SYFT_CHECK_FOR_APP_UPDATE": "false"}
+    words = (SYFT, "scan", f"singularity:{IMAGE}", "--output", "json", "--quiet")
+    rows = json.loads(check_output(*words, env=environment))["artifacts"]
+    return {
+        kind: named((each["name"], each["version"]) for each in rows if each["type"] == kind)
+        for kind in COMMANDS
+    }
+
+
+@pytest.mark.parametrize(("kind", "least"), [("deb", 100), ("python", 80)])
+def test_syft_finds_each_package_with_its_version(
+    kind: str, least: int, listed: dict[str, Packages]
+) -> None:
+    expected = named(line.split(" ") for line in inside(IMAGE, *COMMANDS[kind]).splitlines())
+    print(f"{kind}: {len(expected)} in the image, {len(listed[kind])} found by syft")
+    assert len(expected) >= least
+    assert expected - listed[kind] == set()
