@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 
 from lumicontainer.core.shipped import DOWNLOAD
-from lumicontainer.errors import DownloadError, Problem
+from lumicontainer.errors import DownloadError, HostError, Problem
 from lumicontainer.extending.lock.locked import RemoteFile
 from lumicontainer.host.site import Site
 from lumicontainer.system import budget, process
@@ -28,6 +28,7 @@ from lumicontainer.system.files.write import replace
 from lumicontainer.system.terminal.masking import without_password
 
 _AT_ONCE = 8
+_CURL = "install the package curl"
 _NAME = re.compile(r"[A-Za-z0-9][\w.+!-]*")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -65,6 +66,7 @@ def _fetch(file: RemoteFile, kept: Path, site: Site) -> None:
         if file.url.startswith("file:"):
             _copy(Path(unquote(urlsplit(file.url).path)), partial)
         else:
+            _require_curl()
             given = f"{with_password(file.url, site.pip)}\n".encode()
             command = ["bash", str(DOWNLOAD), str(partial)]
             limits = budget.DOWNLOAD
@@ -79,6 +81,11 @@ def _fetch(file: RemoteFile, kept: Path, site: Site) -> None:
             hint = "repeat the command; if it stays so, the index is damaged or was changed"
             raise DownloadError(Problem(what, shown, why, hint))
         replace(partial, kept)
+
+
+def _require_curl() -> None:
+    if process.find("curl") is None:
+        raise HostError(Problem("cannot download packages: curl not found", hint=_CURL))
 
 
 def _copy(source: Path, target: Path) -> None:

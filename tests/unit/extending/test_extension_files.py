@@ -11,7 +11,14 @@ from types import SimpleNamespace
 import pytest
 from packaging.pylock import Pylock
 
-from lumicontainer.errors import DownloadError, InputError, LockError, SpaceError, StepError
+from lumicontainer.errors import (
+    DownloadError,
+    HostError,
+    InputError,
+    LockError,
+    SpaceError,
+    StepError,
+)
 from lumicontainer.extending import extension, facts
 from lumicontainer.extending.install import download, proof
 from lumicontainer.extending.install.bounds import require_room
@@ -20,7 +27,7 @@ from lumicontainer.extending.lock.locked import RemoteFile, read_locked
 from lumicontainer.extending.lock.relock import read_answer, read_pins
 from lumicontainer.host.site import Site
 from lumicontainer.packages.pylock import read_pylock
-from lumicontainer.system import budget
+from lumicontainer.system import budget, process
 from lumicontainer.system.files import foreign
 
 from ...faults import hostile
@@ -138,6 +145,15 @@ def test_a_file_of_another_hash_is_refused(offered: RemoteFile, tmp_path: Path) 
 def test_a_file_has_a_plain_name(offered: RemoteFile, tmp_path: Path, url: str) -> None:
     with pytest.raises(DownloadError):
         download.download([offered._replace(url=url)], tmp_path, SITE)
+
+
+def test_a_host_without_curl_gets_the_name_of_its_package(
+    offered: RemoteFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "find", lambda _: None)
+    with pytest.raises(HostError, match="curl not found") as error:
+        download.download([offered._replace(url="https://x.example/a.whl")], tmp_path, SITE)
+    assert error.value.problems[0].hint == "install the package curl"
 
 
 def test_a_login_goes_to_its_own_host_alone(
