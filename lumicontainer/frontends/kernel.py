@@ -13,6 +13,7 @@ from lumicontainer.engines import find_engine
 from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.frontends.owned import MARK, OwnFile
 from lumicontainer.host.binds import Needs
+from lumicontainer.image import records
 from lumicontainer.system import budget, process
 from lumicontainer.verify.local import Host
 
@@ -50,7 +51,7 @@ def kernel(image: Path, needs: Needs, name: str, folder: Path) -> OwnFile:
         why = f"Jupyter replaces {replaced[0]} in the command of a kernel"
         raise InputError(Problem("invalid path of an image", str(image), why, "move the image"))
     host = Host(find_engine(), image.absolute(), needs)
-    metadata = {"lumicontainer": f"{MARK} kernel.", **_metadata(host)}
+    metadata = {**_metadata(host), "lumicontainer": f"{MARK} kernel."}
     launch = ["python3", "-m", "ipykernel_launcher", "-f", _CONNECTION]
     data: dict[str, Any] = {
         "metadata": metadata,
@@ -66,9 +67,9 @@ def kernel(image: Path, needs: Needs, name: str, folder: Path) -> OwnFile:
 
 def _metadata(host: Host) -> Mapping[str, Any]:
     printed = process.capture(host.command(["python3", "-c", _METADATA]), limits=budget.ENGINE)
-    with suppress(ValueError, RecursionError):
-        if isinstance(metadata := json.loads(printed), dict):
-            return metadata
+    with suppress(records.RecordError):
+        metadata = records.parse(printed.encode(), records.KERNEL)
+        return {name: metadata[name] for name in records.KERNEL_NAMES if name in metadata}
     why = "the Python package ipykernel is not in it"
     hint = (
         f"lumicontainer extend {shlex.quote(host.image.name)} ipykernel -o ipykernel.sqsh, "

@@ -92,7 +92,9 @@ def _programs(image: Path) -> tuple[str, ...]:
     command = find_engine().execute(
         image, ["sh", "-c", _HAS, "sh", *PROGRAMS, "bash"], binds=(), way="containall"
     )
-    programs = process.capture(command, limits=budget.ENGINE).split()
+    # The image's shell may print anything, such as a path out of the folder of the links.
+    printed = process.capture(command, limits=budget.ENGINE).split()
+    programs = [each for each in (*PROGRAMS, "bash") if each in printed]
     return tuple(SHELL if each == "bash" else each for each in programs)
 
 

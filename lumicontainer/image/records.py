@@ -147,6 +147,11 @@ _ATTRIBUTES = {"labels?": Nullable(Table(TEXT, _SCALAR)), "deffile?": Nullable(T
 METADATA: Schema = {"data?": Nullable({"attributes?": Nullable(_ATTRIBUTES)})}
 """Metadata that an engine wrote; any of it may be null."""
 
+KERNEL_NAMES = ("debugger", "supported_encryption")
+"""Metadata of a kernel; Jupyter starts host code for others, such as ``kernel_provisioner``."""
+KERNEL: Schema = {"debugger?": FLAG, "supported_encryption?": [WORD]}
+"""The metadata that ipykernel 7.4 states (its ``kernelspec.py``)."""
+
 
 def require_schema(schema: Schema, value: Any, where: str) -> None:
     """Raise ``RecordError`` if a value does not match a schema."""
