@@ -68,7 +68,7 @@ class PruneRequest:
 
     def oldest(self) -> float:
         """Return the time before which objects are removed; 0 if none are for their age."""
-        return time.time() - self.max_age * _DAY if self.max_age else 0
+        return time.time() - self.max_age * _DAY if self.max_age is not None else 0
 
 
 class Pruned(NamedTuple):

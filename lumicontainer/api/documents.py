@@ -37,6 +37,8 @@ class ShowRequest(RecipeRequest):
 
     def name(self) -> str:
         """Return the name, also of a recipe that is named by its file."""
+        if isinstance(self.recipe, Resolved):
+            return self.recipe.recipe.name
         return locate_recipe(str(self.recipe), self.recipes)[0]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from lumicontainer.core.catalog import Catalog, open_catalog
 from lumicontainer.core.resolve.decisions import Resolved
+from lumicontainer.errors import InputError, Problem
 from lumicontainer.host.recipes import locate_recipe
 from lumicontainer.host.recipes import resolve_recipe as resolve
 
@@ -27,6 +28,10 @@ class RecipeRequest:
     def resolve(self, *, locked: bool = False) -> Resolved:
         """Read all documents and decide every value; ``locked`` takes the pins of the lock."""
         if isinstance(self.recipe, Resolved):
+            if self.platform or self.profile or self.values or locked:
+                what = f"all values of '{self.recipe.recipe.name}' are decided"
+                hint = "give platform, profile, values and locked to api.resolve"
+                raise InputError(Problem(what, hint=hint))
             return self.recipe
         return resolve(
             self.recipe,

@@ -123,13 +123,13 @@ limited_git() {
 require_bounded() {
     local found entries bytes failed=''
     read -r entries bytes <"$work/bounded"
-    found="$(limited_git ls-tree -r -t -l "$1" 2>>"$work/output" |
+    found="$(limited_git -c core.quotePath=false ls-tree -r -t -l "$1" 2>>"$work/output" |
         awk -v entries="$entries" -v size="$bytes" -v files="$most_files" -v bytes="$most" '
             { entries += 1; size += $4 }
             entries > files { over = "it has more than " files " files and folders" }
             size > bytes { over = "its files have more than " bytes " bytes" }
             length($0) > 5000 { over = "it has a path of more than 4096 bytes" }
-            /\.gitattributes$/ && $4 > 262144 { over = "it has a .gitattributes of " $4 " bytes" }
+            /\.gitattributes"?$/ && $4 > 262144 { over = "it has a .gitattributes of " $4 " bytes" }
             over { print over; exit }
             END { if (!over) printf "%.0f %.0f\n", entries, size }')" || failed=1
     case "$found" in

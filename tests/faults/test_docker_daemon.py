@@ -256,6 +256,12 @@ def test_a_full_disk_of_the_daemon_is_named(server: Daemon, tmp_path: Path) -> N
         _load(tmp_path)
 
 
+def test_a_full_disk_in_a_pull_is_named(server: Daemon, tmp_path: Path) -> None:
+    server.answers = {**ANSWERS, "POST image": Answer({"error": "no space left on device"})}
+    with pytest.raises(SpaceError, match=daemon.IS_FULL):
+        _pull(tmp_path)
+
+
 WITHOUT_END = [
     (_leftovers, "GET version", "blanks"),
     (_leftovers, "GET containers", "blanks"),

@@ -241,6 +241,19 @@ def test_a_few_objects_do_not_become_endless_files(upstream: Upstream, files: bo
     assert "has more than" in printed
 
 
+@pytest.mark.parametrize("folder", ["plain", "d\xe9", 'a"b', "\u6f22" * 80])
+def test_large_attributes_are_refused_in_a_folder_of_any_name(
+    upstream: Upstream, folder: str
+) -> None:
+    tool = upstream.repository("tool", a="x")
+    (tool / folder).mkdir()
+    (tool / folder / ".gitattributes").write_text("a text\n" * 60_000)
+    upstream.git("add", ".", at=tool)
+    upstream.commit(tool)
+    printed = upstream.fail(GitSource(TOOL, upstream.head(tool), "tree"))
+    assert "it has a .gitattributes of" in printed
+
+
 def test_a_submodule_is_counted_before_its_files_are_written(upstream: Upstream) -> None:
     tool = name_submodule(upstream, "bomb", write_bomb(upstream, "bomb", files=False))
     printed = upstream.fail(GitSource(TOOL, upstream.head(tool), "tree", ("lib",)))

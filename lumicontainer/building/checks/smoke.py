@@ -74,7 +74,7 @@ async def _run(builder: Builder, partial: Path, due: Sequence[Due], task: Task) 
                 result=report,
                 limits=budget.report_of(one.check.timeout_seconds for one in due),
             )
-            why = f"lumi-verify printed no report of its checks ({process.describe(status)})"
+            why = ""
         except process.OverLimitError as error:
             status, why = -1, error.problems[0].why
         report.seek(0)
@@ -82,6 +82,8 @@ async def _run(builder: Builder, partial: Path, due: Sequence[Due], task: Task) 
     if status not in (0, EXAMINED_FAILED) or rows is None:
         _log(builder, "check", output.getvalue())
         _, refusal = _refused(builder, partial)
+        how = "printed no report of its checks" if rows is None else "ended with an unknown status"
+        why = why or f"lumi-verify {how} ({process.describe(status)})"
         why = f"{why}\n{process.last_lines(output.getvalue())}".rstrip()
         raise ExaminedError(Problem("cannot check the image", why=why), refusal)
     failed = _failed(builder, due, rows)

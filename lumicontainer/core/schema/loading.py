@@ -11,7 +11,7 @@ from lumicontainer.core.model.layer import LAYER, LAYERS, LOCALIMAGE, PROVIDER, 
 from lumicontainer.core.model.recipe import PROFILE, RECIPE
 from lumicontainer.core.model.requirements import check_files
 from lumicontainer.core.schema.check import BEGIN, SUFFIXES, is_check, read_checks
-from lumicontainer.core.yaml.parse import parse_yaml, read_document
+from lumicontainer.core.yaml.parse import note_newer_format, parse_yaml, read_document
 from lumicontainer.core.yaml.readers import Text
 from lumicontainer.core.yaml.validators import (
     ACCELERATORS,
@@ -54,7 +54,8 @@ def read_layer(
         why = "checks that belong to no layer go by that name"
         problems.add(f"invalid name '{stem}' of a layer", file, why=why, hint="rename its folder")
     root = parse_yaml(text, file, problems)
-    document = LAYER(root, problems) if root else None
+    known = root and not note_newer_format(root, problems)
+    document = LAYER(root, problems) if root and known else None
     if files is not None:
         _judge_files(_scripts(document), files, file, text, problems)
         check_files(files, folder, problems)

@@ -88,14 +88,14 @@ def read_document(reader: Reader[T], text: str, file: str, problems: Problems) -
     """Return what a reader makes of a document, or None where a problem was noted."""
     before = len(problems.found)
     root = parse_yaml(text, file, problems)
-    if root and not _note_newer_format(root, problems):
+    if root and not note_newer_format(root, problems):
         value = reader(root, problems)
         return value if len(problems.found) == before else None
     return None
 
 
-def _note_newer_format(root: Node, problems: Problems) -> bool:
-    """Note that a document has a newer format, whose keys may be unknown."""
+def note_newer_format(root: Node, problems: Problems) -> bool:
+    """Note that a document has a newer format, whose keys may be unknown; return whether it has."""
     entries = root.entries if isinstance(root, Mapping) else ()
     for name, value in entries:
         newer = isinstance(value, Scalar) and re.fullmatch("[1-9][0-9]{0,8}", value.text)

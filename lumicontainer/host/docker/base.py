@@ -17,7 +17,13 @@ from typing import Any, NamedTuple
 from lumicontainer.constants import EPOCH
 from lumicontainer.errors import DownloadError, HostError, LumicontainerError, Problem
 from lumicontainer.host.docker.container import Spec, on_host, remove_after, run, serve
-from lumicontainer.host.docker.daemon import LABEL, own_label, read_rows, refusals
+from lumicontainer.host.docker.daemon import (
+    LABEL,
+    own_label,
+    read_rows,
+    refusals,
+    refused_by_daemon,
+)
 from lumicontainer.host.manifests import SavedImage, parse_variables, write_saved
 from lumicontainer.host.registry import save_image
 from lumicontainer.image import variables
@@ -141,7 +147,7 @@ def _pull(client: Any, image: str) -> None:
         with refusals():
             for row in read_rows(client.api.pull(image, stream=True)):
                 if error := row.get("error"):
-                    raise HostError(Problem(str(error)))
+                    raise refused_by_daemon("cannot get the image of the base", str(error))
                 if "progress" not in row:
                     say(f"{row.get('id', image)}: {row.get('status', '')}")
     except HostError as error:

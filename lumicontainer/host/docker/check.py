@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from lumicontainer.host.docker.container import Spec, run, serve
 from lumicontainer.host.docker.daemon import LABEL, own_label
 from lumicontainer.host.docker.image import ImageSpec, load_image
+from lumicontainer.system.terminal.masking import is_secret, names_secret
 
 _START = """\
 for script in /.singularity.d/env/*.sh; do
@@ -38,11 +39,16 @@ class CheckSpec(NamedTuple):
     """The variables that override those of the user."""
 
 
+def _is_passed_on(name: str, value: str) -> bool:
+    # The daemon keeps and shows what it is given.
+    return name not in _ENGINES_OWN and not (names_secret(name) or is_secret(name, value))
+
+
 def check(client: Any, inside: Sequence[str], fields: Mapping[str, Any]) -> int:
     """Run a program in an image; return its exit status."""
     spec = CheckSpec(**fields)
     places = {str(each): str(each) for each in (Path.home(), Path.cwd(), "/tmp", "/var/tmp")}
-    own = {name: value for name, value in os.environ.items() if name not in _ENGINES_OWN}
+    own = {name: value for name, value in os.environ.items() if _is_passed_on(name, value)}
     image = load_image(client, ImageSpec(spec.image, spec.folder, "", {LABEL: own_label()}))
     probe = Spec(
         image=image,

@@ -38,7 +38,7 @@ from lumicontainer.system.os_errors import run_guarded
 _OF_CONTAINERS = ("dev", "proc", "sys")
 """Folders that Docker mounts itself."""
 _PASSED_ON = (
-    *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "PATH", "TMPDIR", "TZ"),
+    *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "PATH", "TMPDIR", "TZ"),
     *("LUMICONTAINER_CACHE", "LUMICONTAINER_DEBUG", "LUMICONTAINER_TMPDIR"),
 )
 """The variables of the user that our own programs need in a container. The daemon keeps and shows

@@ -62,7 +62,7 @@ def refusals() -> Iterator[None]:
     try:
         yield
     except docker.errors.APIError as error:
-        raise _refused(
+        raise refused_by_daemon(
             "the Docker daemon refused a request", str(error.explanation or error)
         ) from error
     except (docker.errors.DockerException, requests.RequestException) as error:
@@ -162,10 +162,10 @@ def read_imported_id(printed: str) -> str:
     if isinstance(status := last.get("status"), str):
         return status
     why = str(last.get("error") or f"it answered {printed[-200:]!a}")
-    raise _refused("the Docker daemon made no image", why)
+    raise refused_by_daemon("the Docker daemon made no image", why)
 
 
-def _refused(what: str, why: str) -> HostError | SpaceError:
+def refused_by_daemon(what: str, why: str) -> HostError | SpaceError:
     """Return the error for what the daemon refuses; ``SpaceError`` on a full disk."""
     if any(word.lower() in why.lower() for word in FULL):
         return SpaceError(Problem(IS_FULL, address(), why, FREE_SPACE))

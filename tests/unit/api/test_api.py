@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from lumicontainer import api
+from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import InputError
 
+from ...conftest import HELLO as HELLO_FILES
 from ...conftest import ROOT
 from ...programs import run
 from ..verify.test_inspect import HELLO, made
@@ -45,3 +47,30 @@ def test_the_manual_names_each_function_and_no_other() -> None:
 def test_a_level_that_is_none_is_refused(tmp_path: Path, call: Callable[..., object]) -> None:
     with pytest.raises(InputError, match="invalid level 'bogus'"):
         call(made(tmp_path, json.dumps(HELLO)), level="bogus")
+
+
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        lambda recipe: api.CheckRequest(recipe, platform="lumi-g"),
+        lambda recipe: api.CheckRequest(recipe, values=["greet.name=x"]),
+        lambda recipe: api.BuildRequest(recipe, locked=True, dry_run=True),
+    ],
+)
+def test_a_resolved_recipe_takes_no_other_values(
+    resolved: Callable[..., Resolved], request_of: Callable[[Resolved], object]
+) -> None:
+    request = request_of(resolved(HELLO_FILES))
+    function = api.check if isinstance(request, api.CheckRequest) else api.run_build
+    with pytest.raises(InputError, match="all values of 'hello' are decided"):
+        function(request)  # type: ignore[operator]
+
+
+def test_a_resolved_recipe_can_be_shown(resolved: Callable[..., Resolved]) -> None:
+    shown = api.show(api.ShowRequest(resolved(HELLO_FILES)))
+    assert isinstance(shown, api.ShownRecipe)
+
+
+def test_an_age_of_no_days_removes_what_is_older_than_now() -> None:
+    assert api.PruneRequest(max_age=0).oldest() > 0
+    assert api.PruneRequest().oldest() == 0

@@ -35,6 +35,14 @@ def test_a_document_of_a_newer_format_is_refused_for_that_alone(write: Write) ->
     assert "foundation" not in text
 
 
+def test_a_layer_of_a_newer_format_is_refused_for_that_alone(write: Write) -> None:
+    layer = "format: 2\nsummary: a\nfoundation: hello\n"
+    with pytest.raises(InputError) as error:
+        open_catalog(write({**HELLO, "layers/greet/layer.yaml": layer})).layer("greet")
+    assert len(error.value.problems) == 1
+    assert "install a newer version of lumicontainer" in str(error.value)
+
+
 @pytest.mark.parametrize("word", ["0", "-1", "one", '"1"', "1.0", "[1]"])
 def test_anything_else_is_no_format(write: Write, word: str) -> None:
     text = refusal(write, f"format: {word}\nsummary: a\nbase: hello\nlayers: []\n")
