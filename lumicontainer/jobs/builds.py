@@ -16,11 +16,12 @@ from lumicontainer.jobs import command, follow, slurm
 from lumicontainer.jobs.command import CommandJob, Resources
 from lumicontainer.jobs.folders import FOLDERS, job_folder, mark_beside
 from lumicontainer.jobs.follow import Listener, SbatchOptions
+from lumicontainer.system import process
+from lumicontainer.system.output_log import read_end
 from lumicontainer.system.terminal.progress import Task
 
 _ERRORS: tuple[type[LumicontainerError], ...]
 _ERRORS = (errors.InputError, HostError, errors.StepError, errors.DownloadError, errors.SpaceError)
-_LINES = 20
 _SPARE = 4 << 30
 """Bytes of memory beside the compilers': where /tmp is in memory, the files of the step count."""
 
@@ -123,7 +124,5 @@ class CompileJobs:
 def _failed(layer: str, code: int, log: Path) -> LumicontainerError:
     """Return the error of a compile job that ended with an exit code."""
     kind = next((each for each in _ERRORS if each.code == code), JobError)
-    text = log.read_text(errors="replace")
-    error = text.rpartition("\nerror: ")[2]
-    why = "\n".join(error.splitlines()[-_LINES:])
+    why = process.last_lines(read_end(log).rpartition("\nerror: ")[2])
     return kind(Problem(f"the compile job of '{layer}' failed (exit code {code})", str(log), why))

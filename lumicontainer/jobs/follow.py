@@ -16,13 +16,15 @@ from typing import NamedTuple
 
 from lumicontainer.errors import HostError
 from lumicontainer.jobs import slurm
-from lumicontainer.system.terminal.output import clean
+from lumicontainer.system.output_log import Lines
 
 SCRIPT, LOG, ENDED = "job.sh", "log", "ended"
 COMMAND = "command.sh"
 """The command of a job, with the user's environment; the job removes it when it starts."""
 _TURN = 0.5
 """Seconds between two looks at the log, which lies on a shared file system."""
+_MOST, _CHUNK = 1 << 20, 1 << 16
+"""Bytes of the log that are read in one turn, and at once."""
 _LOOKS = 6
 """After as many requests, Slurm is asked for the nodes of a running job too."""
 _FIRST, _ASK = 1.0, 10.0
@@ -96,21 +98,52 @@ def run(
         raise
 
 
+class _GrowingLog:
+    """Pass on the lines of a log that a job writes, and a long line piece by piece."""
+
+    def __init__(self, path: Path, on_line: Callable[[str], None]) -> None:
+        self._path, self._on_line = path, on_line
+        self._at = 0
+        self._lines = Lines()
+
+    def pass_on(self) -> bool:
+        """Pass on what was added, as much as one turn reads; return whether there may be more."""
+        end = self._at + _MOST
+        with contextlib.suppress(OSError), self._path.open("rb", buffering=0) as stream:
+            stream.seek(self._at)
+            while self._at < end and (chunk := stream.read(_CHUNK)):
+                self._at += len(chunk)
+                for line in self._lines.add(chunk):
+                    self._on_line(line)
+        return self._at >= end
+
+    def close(self) -> None:
+        """Pass on the last line if it has no end."""
+        if line := self._lines.rest():
+            self._on_line(line)
+
+
 def _follow(number: str, folder: Path, listener: Listener) -> str:
     """Pass on the log of a job until the job is over; return in words how it ended.
 
     Empty if its script finished.
     """
-    lines, over = _new_lines(folder / LOG), _looks(number, listener)
+    log = _GrowingLog(folder / LOG, listener.on_line)
+    how = _wait_for_end(number, folder, log, listener)
+    log.close()
+    return how
+
+
+def _wait_for_end(number: str, folder: Path, log: _GrowingLog, listener: Listener) -> str:
+    over = _looks(number, listener)
     while True:
         ended = (folder / ENDED).exists()
-        for line in next(lines):
-            listener.on_line(line)
-        if ended:
+        has_more = log.pass_on()
+        if ended and not has_more:
             return ""
-        if next(over):
+        if next(over) and not has_more:
             return _end_of(number, folder / ENDED)
-        if listener.stop.wait(_TURN):
+        if listener.stop.wait(0 if has_more else _TURN):
             raise Interrupted
 
 
@@ -167,16 +200,3 @@ def _appears(file: Path) -> bool:
     with contextlib.suppress(OSError), tempfile.NamedTemporaryFile(prefix=".", dir=file.parent):
         pass
     return file.exists()
-
-
-def _new_lines(log: Path) -> Iterator[list[str]]:
-    """Yield the complete lines that were added to a log since the last time."""
-    at = 0
-    while True:
-        text = b""
-        with contextlib.suppress(OSError), log.open("rb") as stream:
-            stream.seek(at)
-            text = stream.read()
-        whole = text[: text.rfind(b"\n") + 1]
-        at += len(whole)
-        yield clean(whole.decode("utf-8", "replace")).splitlines()

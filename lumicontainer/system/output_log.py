@@ -1,8 +1,10 @@
 """Read the output of programs line by line, and write it to logs, whose size is bounded."""
 
+import os
 import re
 from collections import deque
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import IO
 
 from lumicontainer.system import units
@@ -17,6 +19,8 @@ TAIL = 4 << 20
 """Bytes of the end that it has as well."""
 LONGEST = 1 << 16
 """Bytes after which a line without an end is divided."""
+_END = 1 << 18
+"""Bytes of the end of a log that are read for a message, which shows less."""
 _UNFINISHED = re.compile(rb"\x1b[^\x1b]{0,63}\Z|[\xc0-\xff][\x80-\xbf]{0,2}\Z")
 """A part of an escape sequence or of a character."""
 _FEW = 64
@@ -29,6 +33,16 @@ def clean_output(raw: bytes) -> str:
     text = clean(masked_bytes(raw).decode("utf-8", "replace"))
     # An escape sequence may have split a secret.
     return masked(text)
+
+
+def read_end(log: Path) -> str:
+    """Return the last lines of a log without secrets, at least as many as a message shows."""
+    with log.open("rb") as file:
+        left_out = max(0, file.seek(0, os.SEEK_END) - _END)
+        file.seek(left_out)
+        text = clean_output(file.read(_END))
+    # The end may begin with a part of a secret, which is not known as one.
+    return text[longest() :] if left_out else text
 
 
 class Lines:

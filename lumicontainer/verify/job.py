@@ -16,6 +16,7 @@ from lumicontainer.jobs.folders import FOLDERS, job_folder, mark_failed
 from lumicontainer.jobs.follow import Listener, SbatchOptions
 from lumicontainer.system import budget, process
 from lumicontainer.system.files.user_cache import cache_root, require_usable
+from lumicontainer.system.output_log import read_end
 from lumicontainer.verify.local import names, verify_command
 from lumicontainer.verify.results import PartialResult, passed
 from lumicontainer.verify.subject import Row
@@ -162,7 +163,7 @@ def _collect(job: Job, folder: Path, end: str) -> Collected:
     failed = [part.why or part.interrupted for part in parts if part.why or part.interrupted]
     if not failed:
         return Collected(tuple(parts))
-    printed = process.last_lines(log.read_text(errors="replace")) if log.exists() else ""
+    printed = process.last_lines(read_end(log)) if log.exists() else ""
     why = "\n".join(filter(None, (end or failed[0], printed)))
     hint = f"{slurm.ASKS}; sbatch accepts the script next to the log once more"
     if not log.exists():

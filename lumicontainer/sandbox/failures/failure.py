@@ -28,6 +28,7 @@ from lumicontainer.sandbox.workspace import FAILED
 from lumicontainer.system import budget, process
 from lumicontainer.system.files import no_links
 from lumicontainer.system.os_errors import FULL, TOO_LARGE, file_size_hint
+from lumicontainer.system.output_log import read_end
 from lumicontainer.system.terminal import masking
 from lumicontainer.system.terminal.reported import reported_problem
 
@@ -51,7 +52,7 @@ OPENER = "shell"
 
 def tail(log: Path) -> str:
     """Return the last lines of a log."""
-    return process.last_lines(log.read_text())
+    return process.last_lines(read_end(log))
 
 
 def no_space(builder: Builder, text: str, *, output: Path | None = None) -> SpaceError | None:

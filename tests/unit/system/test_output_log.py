@@ -3,11 +3,12 @@
 import io
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from lumicontainer.system import output_log
-from lumicontainer.system.output_log import OutputLog
+from lumicontainer.system.output_log import OutputLog, read_end
 from lumicontainer.system.process import last_lines
 from lumicontainer.system.terminal import masking
 
@@ -104,3 +105,12 @@ def test_a_message_shows_a_bounded_part_of_long_lines_and_no_part_of_a_secret(se
     shown = last_lines(f"{secret}" * 10_000)
     assert len(shown) < 30_000
     assert set(shown) == set("…*")
+
+
+def test_the_end_of_a_log_shows_no_part_of_a_secret(secret: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    for before in range(20):
+        log.write_text("x" * before + secret * 50_000)
+        assert set(read_end(log)) == {"*"}
+    log.write_text(f"x{secret}\n")
+    assert read_end(log) == "x***\n"
