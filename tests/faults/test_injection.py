@@ -8,12 +8,13 @@ import ast
 import html.parser
 import itertools
 import json
+import math
 import os
 import random
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -113,8 +114,16 @@ def texts() -> list[str]:
 
 
 TEXTS = texts()
-NAMED = {f"V{number}": text for number, text in enumerate(TEXTS)}
-LINES = [text for text in TEXTS if jinja._LINE.fullmatch(text)]
+
+
+def give(texts: Sequence[str]) -> pytest.MarkDecorator:
+    """Give a test the texts that it passes to a reader, each of which is a case."""
+    return pytest.mark.parametrize("texts", [texts], ids=["texts"])
+
+
+def named(texts: Sequence[str]) -> dict[str, str]:
+    """Return variables with these values."""
+    return {f"V{number}": text for number, text in enumerate(texts)}
 
 
 @pytest.fixture(autouse=True)
@@ -123,12 +132,6 @@ def _nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     yield
     found = [*tmp_path.rglob(f"*{MARK}*"), *Path.cwd().glob(f"*{MARK}*")]
     assert [path for path in found if path.name == MARK] == []
-
-
-def test_there_are_ten_thousand_cases() -> None:
-    fields = sum(len(list(text_fields(value))) for value, _ in RECORDS.values())
-    assert len(TEXTS) > 1000
-    assert len(TEXTS) * (8 + fields + len(READERS)) > 10_000
 
 
 def run(command: Sequence[str], **env: str) -> str:
@@ -142,7 +145,10 @@ def run(command: Sequence[str], **env: str) -> str:
 DUMP = "import json, os; print(json.dumps({k: v for k, v in os.environ.items() if k[0] == 'V'}))"
 
 
-def test_the_shell_of_a_job_gets_each_variable_and_word_as_it_was(tmp_path: Path) -> None:
+@give(TEXTS)
+def test_the_shell_of_a_job_gets_each_variable_and_word_as_it_was(
+    texts: Sequence[str], tmp_path: Path
+) -> None:
     folder = tmp_path / "job"
     folder.mkdir()
     (folder / "command.sh").touch()
@@ -151,53 +157,54 @@ def test_the_shell_of_a_job_gets_each_variable_and_word_as_it_was(tmp_path: Path
     text = fill(
         "command.sh.j2",
         folder=str(folder),
-        variables=NAMED,
+        variables=named(texts),
         seen=[str(folder)],
         marks=[],
         current=str(tmp_path),
-        command=[sys.executable, "-c", both, *TEXTS],
+        command=[sys.executable, "-c", both, *texts],
     )
     (tmp_path / "script").write_text(text, newline="")
     run(["bash", str(tmp_path / "script")])
     variables, given = map(json.loads, (folder / "result").read_text().splitlines())
-    assert variables == NAMED
-    assert given == TEXTS
+    assert variables == named(texts)
+    assert given == texts
 
 
+@give(TEXTS)
 @pytest.mark.parametrize("shell", ["bash", "dash"])
-def test_the_shell_of_an_image_sets_each_variable_as_it_was(shell: str, tmp_path: Path) -> None:
+def test_the_shell_of_an_image_sets_each_variable_as_it_was(
+    shell: str, texts: Sequence[str], tmp_path: Path
+) -> None:
     image = {"bootstrap": {"file": ""}}
-    values: dict[str, Any] = {"image": image, "path": ["/opt/a/bin"], "constants": NAMED}
-    text = fill("environment.sh.j2", defaults={}, lists={}, **values)
+    values: dict[str, Any] = {"image": image, "path": ["/opt/a/bin"]}
+    text = fill("environment.sh.j2", constants=named(texts), defaults={}, lists={}, **values)
     (tmp_path / "env.sh").write_text(text, newline="")
     printed = run([shell, "-c", f'. ./env.sh; exec "$0" -c "{DUMP}"', sys.executable])
-    assert json.loads(printed) == NAMED
+    assert json.loads(printed) == named(texts)
 
 
-def test_the_script_of_a_module_starts_the_programs_of_any_image(tmp_path: Path) -> None:
-    names = [text for text in TEXTS if "/" not in text and 0 < len(text.encode()) < 200]
+NAMES = [text for text in TEXTS if "/" not in text and 0 < len(text.encode()) < 200]
+
+
+@give([name for name in NAMES[:150] if name not in (".", "..")])
+def test_the_script_of_a_module_starts_the_programs_of_any_image(
+    texts: Sequence[str], tmp_path: Path
+) -> None:
     scripts, programs = tmp_path / "scripts", tmp_path / "bin"
     programs.mkdir()
     engine = programs / "apptainer"
     engine.write_text("#!/bin/sh\nprintf '%s\\0' \"$@\" END\n")
     engine.chmod(0o755)
     calls = []
-    for number, name in enumerate(names[:150]):
+    for number, name in enumerate(texts):
         image = tmp_path / f"images/{number}/{name}"
-        if name not in (".", ".."):
-            image.parent.mkdir(parents=True)
-            image.touch()
-            (scripts / str(number)).mkdir(parents=True)
-            values = {
-                "mark": "x",
-                "bin": name,
-                "hint": name,
-                "shell": "lumi-shell",
-                "options": [name],
-            }
-            text = fill("module/program.sh.j2", image=str(image), **values)
-            (scripts / str(number) / "python").write_text(text, newline="")
-            calls.append((str(image), name))
+        image.parent.mkdir(parents=True)
+        image.touch()
+        (scripts / str(number)).mkdir(parents=True)
+        values = {"mark": "x", "bin": name, "hint": name, "shell": "lumi-shell", "options": [name]}
+        text = fill("module/program.sh.j2", image=str(image), **values)
+        (scripts / str(number) / "python").write_text(text, newline="")
+        calls.append((str(image), name))
     starts = f'for n in $(ls {scripts} | sort -n); do sh {scripts}/"$n"/python -c x || exit; done'
     printed = run(["sh", "-c", starts], PATH=f"{programs}:{os.environ['PATH']}")
     wanted = [["--silent", "exec", name, image, "python", "-c", "x"] for image, name in calls]
@@ -211,9 +218,7 @@ MODULE = {
     "family": "f",
     "conflicts": ["c"],
     "bin": "/b",
-    "binds": TEXTS,
-    "variables": NAMED,
-    "help": "".join(TEXTS),
+    "help": "x",
     "gone": "",
     "image": "/i",
 }
@@ -246,24 +251,31 @@ eval [read $file]
 """
 
 
-@pytest.mark.parametrize(
-    ("reader", "suffix", "program"), [("lua", "lua", LUA), ("tclsh", "tcl", TCL)]
-)
-def test_a_module_file_sets_each_value_as_it_was(
-    reader: str, suffix: str, program: str, tmp_path: Path
+LUA_TEXTS = [text for text in TEXTS if "\r" not in text]
+"""Lua reads a carriage return as a newline, and no path of ours has one."""
+TCL_TEXTS = [text for text in LUA_TEXTS if max(text, default="") < "\U00010000"]
+
+
+@give(LUA_TEXTS)
+def test_a_module_file_in_lua_sets_each_value_as_it_was(
+    texts: Sequence[str], tmp_path: Path
 ) -> None:
-    # Summaries are lines. Lua reads a carriage return as a newline, and no path of ours has one.
-    given = [
-        text
-        for text in TEXTS
-        if "\r" not in text and (suffix == "lua" or max(text, default="") < "\U00010000")
-    ]
-    values = {
-        **MODULE,
-        "binds": given,
-        "variables": {f"V{n}": each for n, each in enumerate(given)},
-    }
-    text = fill(f"module/{suffix}.j2", summary="a 'b' [c] $d", **{**values, "help": "x"})
+    assert_module_sets(texts, "lua", "lua", LUA, tmp_path)
+
+
+@give(TCL_TEXTS)
+def test_a_module_file_in_tcl_sets_each_value_as_it_was(
+    texts: Sequence[str], tmp_path: Path
+) -> None:
+    assert_module_sets(texts, "tclsh", "tcl", TCL, tmp_path)
+
+
+def assert_module_sets(
+    texts: Sequence[str], reader: str, suffix: str, program: str, tmp_path: Path
+) -> None:
+    # Summaries are lines.
+    values = {**MODULE, "binds": texts, "variables": named(texts)}
+    text = fill(f"module/{suffix}.j2", summary="a 'b' [c] $d", **values)
     (tmp_path / "module").write_text(text, newline="")
     (tmp_path / "reader").write_text(program)
     rows = [
@@ -271,27 +283,31 @@ def test_a_module_file_sets_each_value_as_it_was(
         for line in run([reader, "reader", "module"]).splitlines()
     ]
     assert [row[1] for row in rows if row[0] == "W"][-1] == "Description: a 'b' [c] $d"
-    assert [row[2] for row in rows if row[:2] == ["A", "SINGULARITY_BIND"]] == given
-    assert [row[2] for row in rows if row[0] == "P" and row[1] != "SIF"] == given
+    assert [row[2] for row in rows if row[:2] == ["A", "SINGULARITY_BIND"]] == texts
+    assert [row[2] for row in rows if row[0] == "P" and row[1] != "SIF"] == texts
 
 
-def test_an_environment_definition_has_each_value_as_it_was_and_no_table_more() -> None:
-    text = fill("edf.toml.j2", mark="x", image=TEXTS[7], mounts=TEXTS, variables=NAMED)
+@give(TEXTS)
+def test_an_environment_definition_has_each_value_as_it_was_and_no_table_more(
+    texts: Sequence[str],
+) -> None:
+    text = fill("edf.toml.j2", mark="x", image=texts[7], mounts=texts, variables=named(texts))
     data = tomllib.loads(text)
     assert data.keys() == {"image", "entrypoint", "writable", "mounts", "env"}
     read = {name: value.replace("$${", "${") for name, value in data["env"].items()}
-    assert read == NAMED
-    assert len(data["mounts"]) == len(TEXTS)
+    assert read == named(texts)
+    assert len(data["mounts"]) == len(texts)
 
 
-def test_a_test_class_has_each_value_as_it_was() -> None:
-    checks = {text: {"level": text, "seconds": 1, "mpi": False} for text in TEXTS}
-    values: dict[str, Any] = {"checks": checks, "levels": TEXTS, "options": TEXTS, "binds": TEXTS}
+@give(TEXTS)
+def test_a_test_class_has_each_value_as_it_was(texts: Sequence[str]) -> None:
+    checks = {text: {"level": text, "seconds": 1, "mpi": False} for text in texts}
+    values: dict[str, Any] = {"checks": checks, "levels": texts, "options": texts, "binds": texts}
     text = fill(
         "reframe.py.j2",
-        image=TEXTS[9],
+        image=texts[9],
         name="A",
-        summary=TEXTS[9],
+        summary=texts[9],
         engine="B",
         tasks=1,
         cpus=1,
@@ -305,7 +321,7 @@ def test_a_test_class_has_each_value_as_it_was() -> None:
         and isinstance(each.targets[0], ast.Name)
         and each.targets[0].id in ("CHECKS", "LEVELS", "OPTIONS", "BINDS", "IMAGE")
     }
-    assert found == {name.upper(): value for name, value in {**values, "image": TEXTS[9]}.items()}
+    assert found == {name.upper(): value for name, value in {**values, "image": texts[9]}.items()}
 
 
 class Page(html.parser.HTMLParser):
@@ -342,14 +358,13 @@ def report(given: Sequence[str]) -> Page:
     return read
 
 
-def test_a_report_shows_each_text_and_has_no_element_more() -> None:
-    plain, hostile = report(["plain"] * 3), report([text for text in TEXTS if text])
+@give([text for text in TEXTS if text])
+def test_a_report_shows_each_text_and_has_no_element_more(texts: Sequence[str]) -> None:
+    plain, hostile = report(["plain"] * 3), report(texts)
     assert hostile.elements <= plain.elements | {"details", "summary"}
     assert hostile.attributes <= plain.attributes | {"open"}
     shown = {" ".join(text.split()) for text in hostile.texts}
-    missing = [
-        text for text in TEXTS if text and "\r" not in text and " ".join(text.split()) not in shown
-    ]
+    missing = [text for text in texts if "\r" not in text and " ".join(text.split()) not in shown]
     assert missing == []
 
 
@@ -373,9 +388,10 @@ def definition(summary: str, mirror: str = "") -> list[tuple[str, str]]:
     return [(each.name, each.rest) for each in sections(text)]
 
 
-def test_a_summary_that_is_accepted_adds_no_section_and_no_stage() -> None:
+@give(TEXTS)
+def test_a_summary_that_is_accepted_adds_no_section_and_no_stage(texts: Sequence[str]) -> None:
     plain, accepted = definition("plain"), 0
-    for text in TEXTS:
+    for text in texts:
         if is_accepted(validators.summary, text):
             assert definition(text) == plain, text
             accepted += 1
@@ -403,9 +419,12 @@ READERS = [
 FREE = {"summary", "pattern", "host_library"}
 
 
+@give([f"{begin}{text}" for begin in ("", "a", "/") for text in TEXTS])
 @pytest.mark.parametrize("name", READERS)
-def test_a_field_of_a_document_takes_only_what_its_places_can_hold(name: str) -> None:
-    for text in (*TEXTS, *(f"a{text}" for text in TEXTS), *(f"/{text}" for text in TEXTS)):
+def test_a_field_of_a_document_takes_only_what_its_places_can_hold(
+    name: str, texts: Sequence[str]
+) -> None:
+    for text in texts:
         if is_accepted(getattr(validators, name), text):
             assert jinja.plain_line(text) == text
             assert name in FREE or jinja.plain_word(text) == text
@@ -446,10 +465,20 @@ def record_texts(value: Any, kind: type) -> Iterator[str]:
             yield from record_texts(each, kind)
 
 
-@pytest.mark.parametrize("name", ["resolved.json", "checks.json", "packages.json"])
-def test_a_record_has_each_text_as_it_was_or_is_refused(name: str) -> None:
+FIELDS = [
+    pytest.param(name, path, id=f"{name}-{'.'.join(map(str, path))}")
+    for name in ("resolved.json", "checks.json", "packages.json")
+    for path in text_fields(RECORDS[name][0])
+]
+
+
+@give(TEXTS[::3])
+@pytest.mark.parametrize(("name", "path"), FIELDS)
+def test_a_record_has_each_text_as_it_was_or_is_refused(
+    name: str, path: tuple[Any, ...], texts: Sequence[str]
+) -> None:
     whole, schema = RECORDS[name]
-    for path, text in itertools.product(text_fields(whole), TEXTS[::3]):
+    for text in texts:
         record = with_text(whole, path, text)
         try:
             value = records.parse(json.dumps(record).encode(), schema)
@@ -459,10 +488,11 @@ def test_a_record_has_each_text_as_it_was_or_is_refused(name: str) -> None:
             assert value == record
 
 
-def test_a_name_in_a_record_is_a_plain_word() -> None:
+@give(TEXTS)
+def test_a_name_in_a_record_is_a_plain_word(texts: Sequence[str]) -> None:
     whole, schema = RECORDS["resolved.json"]
     (layer,) = whole["layers"].values()
-    for text in TEXTS:
+    for text in texts:
         for changed in (
             {**whole, "layers": {text: layer}},
             {**whole, "layers": {"torch": {**layer, "environment": {text: "x"}}}},
@@ -475,13 +505,30 @@ def test_a_name_in_a_record_is_a_plain_word() -> None:
             assert all(jinja.plain_word(each) for each in record_texts(value, str))
 
 
-def test_what_cannot_stand_in_its_place_is_refused_by_each_filter() -> None:
-    for text in TEXTS:
-        for quoting in (jinja.plain_word, jinja.plain_line, jinja.variable_name):
-            try:
-                found = quoting(text)
-            except InputError as error:
-                assert str(error).isprintable()
-            else:
-                assert found == text
-                assert "\n" not in text
+@give(TEXTS)
+@pytest.mark.parametrize("quoting", [jinja.plain_word, jinja.plain_line, jinja.variable_name])
+def test_what_cannot_stand_in_its_place_is_refused_by_each_filter(
+    quoting: Callable[[str], str], texts: Sequence[str]
+) -> None:
+    for text in texts:
+        try:
+            found = quoting(text)
+        except InputError as error:
+            assert str(error).isprintable()
+        else:
+            assert found == text
+            assert "\n" not in text
+
+
+def cases(test: Any) -> int:
+    """Return how many texts a test passes to readers, with each of its parameters."""
+    marks = [mark.args for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize"]
+    texts = sum(len(values[0]) for names, values in marks if names == "texts")
+    return texts * math.prod(len(values) for names, values in marks if names != "texts")
+
+
+def test_there_are_ten_thousand_cases() -> None:
+    tests = [test for name, test in globals().items() if name.startswith("test_")]
+    tests.remove(test_there_are_ten_thousand_cases)
+    assert [test.__name__ for test in tests if not cases(test)] == []
+    assert sum(map(cases, tests)) >= 10_000
