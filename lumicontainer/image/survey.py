@@ -7,9 +7,11 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from lumicontainer.errors import InputError, Problem
 from lumicontainer.image import sif
-from lumicontainer.image.inspect import read_file
+from lumicontainer.image.inspect import LIMIT, read_file
 from lumicontainer.system import budget, process
+from lumicontainer.system.files.foreign import open_below
 
 _VERSION = r"[0-9][\w.+!]*"
 _PACKAGES = {
@@ -59,7 +61,7 @@ def survey(image: Path) -> Survey:
 
 
 def survey_tree(tree: Path) -> Survey:
-    """Return what an unpacked image holds."""
+    """Return what an unpacked image holds; raise ``InputError`` for a file that is too large."""
     return _surveyed([*_files_in(tree)], lambda name: _text_in(tree, name))
 
 
@@ -131,8 +133,13 @@ def _files_in(tree: Path) -> Iterator[str]:
 
 
 def _text_in(tree: Path, name: str) -> str:
-    """Return the text of a file; empty if a link leads out of the image."""
-    path = (tree / name.lstrip("/")).resolve()
-    if not (path.is_relative_to(tree.resolve()) and path.is_file()):
+    """Return the text of a file; empty if it is a link or a pipe, as in an image file."""
+    try:
+        with open_below(tree, name.lstrip("/")) as file:
+            content = file.read(LIMIT + 1)
+    except OSError:
         return ""
-    return path.read_text("utf-8", "replace")
+    if len(content) > LIMIT:
+        what, why = "cannot read a file of the image", f"it is larger than {LIMIT} bytes"
+        raise InputError(Problem(what, name, why, "use another image"))
+    return content.decode("utf-8", "replace")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from lumicontainer.errors import InputError
 from lumicontainer.image import sif, squashfs
 from lumicontainer.image.assembly.assemble import Source
-from lumicontainer.image.survey import Survey, _surveyed, survey
+from lumicontainer.image.survey import Survey, _surveyed, survey, survey_tree
 
 from ..cpu import within
 
@@ -97,3 +100,47 @@ def test_some_files_of_an_image_are_read_however_many_there_are() -> None:
     names = [f"/opt/{n}/pkgconfig/mpich.pc" for n in range(1000)]
     assert _surveyed(names, lambda name: read.append(name) or "Version: 4.3\n").provides
     assert len(read) < 100
+
+
+STATUS = "var/lib/dpkg/status"
+
+
+def tree_of(folder: Path, make: Callable[[Path], object]) -> Path:
+    """Make a tree with a version of ROCm, and ``make`` what is where Debian's list belongs."""
+    tree = folder / "tree"
+    for name in ("opt/rocm/.info/version", STATUS):
+        (tree / name).parent.mkdir(parents=True)
+    (tree / "opt/rocm/.info/version").write_text("6.4.4\n")
+    make(tree / STATUS)
+    return tree
+
+
+def link_to_another_list(path: Path) -> None:
+    path.with_name("list").write_text(DEBIAN)
+    path.symlink_to("list")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: path.symlink_to("status"),
+        lambda path: path.symlink_to("/etc/passwd"),
+        link_to_another_list,
+        os.mkfifo,
+    ],
+    ids=["a link to itself", "a link out of the tree", "a link to a file", "a pipe"],
+)
+def test_what_is_no_file_of_a_tree_has_no_versions(
+    tmp_path: Path, make: Callable[[Path], object]
+) -> None:
+    assert survey_tree(tree_of(tmp_path, make)).provides == {"rocm": "6.4.4"}
+
+
+def test_a_list_of_packages_without_end_is_refused(tmp_path: Path) -> None:
+    def write_1_tib(path: Path) -> None:
+        path.touch()
+        os.truncate(path, 1 << 40)
+
+    with pytest.raises(InputError, match="larger than 67108864 bytes") as refused:
+        survey_tree(tree_of(tmp_path, write_1_tib))
+    assert refused.value.problems[0].where == "/var/lib/dpkg/status"
