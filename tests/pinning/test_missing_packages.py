@@ -1,5 +1,6 @@
 """A missing package is reported by its name, its place and what to write instead."""
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -126,3 +127,19 @@ def test_the_lists_of_apt_name_the_packages_that_there_are(tmp_path: Path) -> No
     (tmp_path / "other/var/lib").mkdir(parents=True)
     (tmp_path / "other/var/lib/apt").symlink_to(tmp_path / "tree/var/lib/apt")
     assert packages_listed(tmp_path / "other") == set()
+
+
+def test_lists_of_apt_that_cannot_be_read_name_no_packages(tmp_path: Path) -> None:
+    lists = tmp_path / "tree/var/lib/apt/lists"
+    lists.parent.mkdir(parents=True)
+    lists.symlink_to("lists")
+    assert packages_listed(tmp_path / "tree") == set()
+    lists.unlink()
+    assert packages_listed(tmp_path / "tree") == set()
+    lists.mkdir()
+    (lists / "a_Packages").touch()
+    os.truncate(lists / "a_Packages", 1 << 40)
+    (lists / "b_Packages").write_text("Package: less\n")
+    os.mkfifo(lists / "c_Packages")
+    (lists / "d_Packages").symlink_to("d_Packages")
+    assert packages_listed(tmp_path / "tree") == {"less"}

@@ -102,6 +102,12 @@ def read_below(folder: Path, name: str, most: int) -> bytes:
     return content
 
 
+def names_below(folder: Path, name: str) -> list[str]:
+    """Return the names in a folder below another; raise ``OSError`` for a link in its path."""
+    with _parent(folder, f"{name}/{TOP}") as (opened, _), os.scandir(opened) as entries:
+        return sorted(each.name for each in entries)
+
+
 def copy_below(folder: Path, name: str, target: Path) -> None:
     """Copy a file below a folder; raise ``OSError`` if it cannot be opened or written."""
     with open_below(folder, name) as source, target.open("xb") as file:

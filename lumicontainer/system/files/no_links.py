@@ -5,10 +5,19 @@ A link that an engine resolves in the container may lead to the user's files on 
 
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
+from lumicontainer.system.files.foreign import OddFilesError, names_below, read_below
+
 _PACKAGE = re.compile(rb"(?m)^Package: ([a-z0-9.+-]+)$")
+_LISTS = "var/lib/apt/lists"
+_LARGEST_LIST = 256 << 20
+"""Bytes; the list of Ubuntu's universe has 70 MB."""
+_MOST_PACKAGES = 1_000_000
+"""A release of Debian has 70,000."""
 
 
 def is_folder(path: Path) -> bool:
@@ -25,15 +34,19 @@ def remove(path: Path) -> None:
 
 
 def packages_listed(tree: Path) -> set[str]:
-    """Return the names of the Debian packages in a tree's apt lists."""
-    names: set[str] = set()
-    folder = tree / "var/lib/apt/lists"
-    if folder.resolve() != tree.resolve() / "var/lib/apt/lists":
-        return names
-    for path in folder.glob("*_Packages"):
-        if path.is_file() and not path.is_symlink():
-            names |= {name.decode() for name in _PACKAGE.findall(path.read_bytes())}
-    return names
+    """Return the names of the Debian packages in those of a tree's apt lists that can be read."""
+    return set(islice(_each_listed(tree), _MOST_PACKAGES))
+
+
+def _each_listed(tree: Path) -> Iterator[str]:
+    names: list[str] = []
+    with suppress(OSError):
+        names = names_below(tree, _LISTS)
+    for name in names:
+        if name.endswith("_Packages"):
+            with suppress(OddFilesError):
+                content = read_below(tree, f"{_LISTS}/{name}", _LARGEST_LIST)
+                yield from (match[1].decode() for match in _PACKAGE.finditer(content))
 
 
 def write_tree(folder: Path, files: Iterable[tuple[str, int, bytes]]) -> None:
