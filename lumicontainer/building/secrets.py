@@ -2,19 +2,19 @@
 
 import os
 import re
-import zipfile
 from collections.abc import Iterable, Iterator
-from io import BytesIO
 from pathlib import Path
-from typing import IO
 
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.engines.apptainer import DIVIDERS
-from lumicontainer.errors import InputError, Problem, did_you_mean
+from lumicontainer.errors import InputError, Problem, StepError, did_you_mean
+from lumicontainer.system import budget, units
+from lumicontainer.system.files.wheels import measure_wheel, open_wheel
 from lumicontainer.system.terminal import masking
 from lumicontainer.system.terminal.masking import SHORTEST
 
 _LARGEST = 1 << 20
+_HINT = 'put only wheels into "$wheels" that pip can install'
 _GIVEN = re.compile(r"id=(?P<id>[^,]+),src=(?P<src>.+)")
 
 
@@ -69,22 +69,23 @@ def _unfit(path: Path) -> list[Problem]:
 def leaks(wheel: Path) -> list[str]:
     """Return the files of a wheel that contain a secret in their name or content.
 
-    For the wheel's own name and for another file, return its name.
+    For the wheel's own name, return that. Raises ``StepError`` for a wheel that cannot be read.
     """
     if not masking.searched():
         return []
-    return list(dict.fromkeys(name for name, part in _parts(wheel) if masking.holds_in(part)))
+    names = [wheel.name] if masking.holds(os.fsencode(wheel.name)) else []
+    size = measure_wheel(wheel, _HINT).size
+    if size > budget.UNPACKED:
+        what, why = f"the wheel {wheel.name} is too large", f"it unpacks to {units.size(size)}"
+        raise StepError(Problem(what, why=why, hint=_HINT))
+    return list(dict.fromkeys([*names, *_search(wheel)]))
 
 
-def _parts(wheel: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    yield wheel.name, BytesIO(os.fsencode(wheel.name))
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            yield wheel.name, BytesIO(archive.comment)
-            for name in archive.namelist():
-                yield name, BytesIO(name.encode())
-                with archive.open(name) as file:
-                    yield name, file
-    except zipfile.BadZipFile:
-        with wheel.open("rb") as file:
-            yield wheel.name, file
+def _search(wheel: Path) -> Iterator[str]:
+    with open_wheel(wheel, _HINT) as archive:
+        if masking.holds(archive.comment):
+            yield wheel.name
+        for each in archive.infolist():
+            with archive.open(each) as file:
+                if masking.holds(each.filename.encode()) or masking.holds_in(file):
+                    yield each.filename

@@ -42,7 +42,10 @@ SOURCE = Transfer(32 * _GIB, silence=2 * _MINUTE)
 """A file or a repository; packages of ROCm have several GB."""
 
 UNPACKED = 256 * _GIB
-"""The files of all wheels of an extension; those of PyTorch for ROCm have 20 GB."""
+"""The files of all wheels of an extension, or of one that a layer compiles.
+
+Those of PyTorch for ROCm have 20 GB.
+"""
 
 GIT_MEMORY = 16 * _GIB
 """Address space of git, which keeps the list of all branches and tags in memory."""

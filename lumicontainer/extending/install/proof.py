@@ -9,19 +9,17 @@ import configparser
 import csv
 import hashlib
 import io
-import lzma
 import re
-import struct
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import Problem, StepError
 from lumicontainer.system.files import foreign
+from lumicontainer.system.files.wheels import FAULTS, open_wheel
 
 _NOTES = frozenset({"INSTALLER", "RECORD", "REQUESTED"})
 _READ_BY_PYTHON = ("METADATA", "top_level.txt")
@@ -34,34 +32,6 @@ _DATA = re.compile(r"[^/]+\.data/(purelib|platlib|data|scripts|headers)/(.+)")
 _BYTECODE = re.compile(r"(.*)__pycache__/([^/]+)\.cpython-\d+(?:\.opt-\d)?\.pyc")
 _LARGEST_NOTE = 64 << 20
 """The largest list or metadata of a package, in bytes."""
-_LARGEST_LIST = 32 << 20
-"""The largest list of files of a wheel, in bytes; that of PyTorch has 2 MB."""
-_FAULTS = (
-    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
-    *(csv.Error, configparser.Error),
-    *(OSError, ValueError, LookupError, EOFError, RuntimeError),
-)
-
-
-class _Bounded(io.FileIO):
-    """Refuse to read a list of files that is too large: ``ZipFile`` reads it as a whole."""
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        """Read some bytes; raise ``BadZipFile`` if they are too many."""
-        if size is not None and size > _LARGEST_LIST:
-            raise zipfile.BadZipFile(f"its list of files has {size} bytes")
-        return super().read(size)
-
-
-@contextmanager
-def open_wheel(path: Path) -> Iterator[zipfile.ZipFile]:
-    """Yield an open wheel; raise ``StepError`` for what cannot be read of it meanwhile."""
-    try:
-        with _Bounded(path) as file, zipfile.ZipFile(file) as archive:
-            yield archive
-    except _FAULTS as error:
-        what, hint = f"cannot read the wheel {path.name}", "choose another version of it"
-        raise StepError(Problem(what, why=str(error), hint=hint)) from error
 
 
 class InstalledWheel:
@@ -113,7 +83,7 @@ class InstalledWheel:
         return self.digests.get(name) == sha256 or self._digest(name) == sha256
 
     def _digest(self, name: str) -> str:
-        with suppress(*_FAULTS), zipfile.ZipFile(self.path) as archive, archive.open(name) as file:
+        with suppress(*FAULTS), zipfile.ZipFile(self.path) as archive, archive.open(name) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
         return ""
 

@@ -279,7 +279,7 @@ def test_a_wheel_that_is_made_to_fill_a_disk_is_refused_before_it_is_unpacked(
 def test_the_list_of_a_wheel_is_not_read_where_it_is_too_large(
     installed: Installed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(proof, "_LARGEST_LIST", 400)
+    monkeypatch.setattr("lumicontainer.system.files.wheels._LARGEST_LIST", 400)
     with zipfile.ZipFile(installed.wheel, "a") as archive:
         archive.writestr("a/" + "x" * 900, "")
     with pytest.raises(StepError, match=r"its list of files has \d+ bytes"):
