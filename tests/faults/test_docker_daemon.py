@@ -257,7 +257,8 @@ def test_a_full_disk_of_the_daemon_is_named(server: Daemon, tmp_path: Path) -> N
 
 
 def test_a_full_disk_in_a_pull_is_named(server: Daemon, tmp_path: Path) -> None:
-    server.answers = {**ANSWERS, "POST image": Answer({"error": "no space left on device"})}
+    full, absent = Answer({"error": "no space left on device"}), Answer(b"", 404)
+    server.answers = {**ANSWERS, "POST image": full, "GET image": absent}
     with pytest.raises(SpaceError, match=daemon.IS_FULL):
         _pull(tmp_path)
 
