@@ -20,7 +20,7 @@ from lumicontainer.building.checks.reproducibility import ChangedFile
 from lumicontainer.building.docker_output import DockerOutput, output_of
 from lumicontainer.building.file_output import FileOutput
 from lumicontainer.building.layers.fetch import offers
-from lumicontainer.building.output import OutputState
+from lumicontainer.building.output import BuildOutput, OutputState
 from lumicontainer.building.secrets import read_secrets
 from lumicontainer.cache.shared.shared import SharedCache
 from lumicontainer.cache.store import Cache
@@ -47,7 +47,7 @@ from lumicontainer.system.waiting import complete
 class BuildRequest(RecipeRequest):
     """Say what is built, and what for: an image, unless another field is set."""
 
-    output: FileOutput | DockerOutput | None = None
+    output: BuildOutput | None = None
     """By default the file RECIPE.sif in the current folder."""
     options: BuildOptions = field(default_factory=BuildOptions)
     locked: bool = False
@@ -88,7 +88,7 @@ class BuildOrder:
 
     plan: Plan
     options: BuildOptions
-    output: FileOutput | DockerOutput
+    output: BuildOutput
     state: OutputState
     warnings: tuple[Problem, ...] = ()
     compile_jobs: CompileJobs | None = None
@@ -113,7 +113,7 @@ class BuiltImage(NamedTuple):
     """Hold the image of a build, and whether it was there already."""
 
     image: Image
-    output: FileOutput | DockerOutput
+    output: BuildOutput
     key: str
     current: bool
 

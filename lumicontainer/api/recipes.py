@@ -13,7 +13,7 @@ from lumicontainer.host.recipes import resolve_recipe as resolve
 
 @dataclass(frozen=True)
 class RecipeRequest:
-    """Hold what decides every value of an image; the options of the verbs have the same names."""
+    """Hold the arguments that decide every value of an image."""
 
     recipe: str | Path | Resolved
     """Its name, its file, or what ``api.resolve`` returned, which has all other values."""

@@ -17,7 +17,7 @@ class OutputState(NamedTuple):
 
 
 class BuildOutput(Protocol):
-    """Be the place where a build leaves its image."""
+    """A place where a build leaves its image."""
 
     @property
     def word(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from lumicontainer.constants import HOME, MANIFEST
-from lumicontainer.errors import InputError, Problem
+from lumicontainer.errors import InputError, LumicontainerError, Problem
 from lumicontainer.extending.extension import ImageState, Order, build_extension
 from lumicontainer.extending.facts import Facts
 from lumicontainer.extending.record import Record, extension_key
@@ -72,6 +72,9 @@ def make(order: Order, output: Path, progress: Progress) -> Record:
                     copy.finish(packed)
                 before.require_same()
                 replace(draft, output)
+            except LumicontainerError:
+                before.require_same()  # A replaced image looks damaged.
+                raise
             except OSError as error:
                 raise refused(error, "cannot write the image", str(output)) from error
     return record

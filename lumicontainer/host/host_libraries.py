@@ -88,7 +88,7 @@ def _numbers(path: str) -> list[int]:
 
 
 def close(libraries: Sequence[Bind], host: Tree, ask: Ask, *, seen: Sequence[str] = ()) -> Closure:
-    """Return what must be bound for ``wanted``, and what cannot work.
+    """Return what must be bound for ``libraries``, and what cannot work.
 
     ``seen`` are the paths of the host that are bound at the same path. As long as nothing is known
     of the image, all libraries count, so one question is nearly always enough.

@@ -135,7 +135,7 @@ def submit(options: Sequence[str]) -> str:
     # A site may let sbatch print more.
     if not (number := _NUMBER.search(printed)):
         why = process.last_lines(clean(printed)) or "it printed nothing"
-        raise JobError(Problem("sbatch did not name the job", why=why, hint=_PING))
+        raise JobError(Problem("sbatch printed no job number", why=why, hint=_PING))
     return number[1]
 
 
@@ -183,8 +183,8 @@ def look(number: str) -> JobState:
     if not printed.strip():
         return _look_closely(number)
     state, _, reason = clean(printed).strip().partition("\n")[0].partition(" ")
-    if not _STATE.fullmatch(state):
-        return UNKNOWN
+    if not _STATE.fullmatch(state):  # A site may let squeue print more.
+        return _look_closely(number)
     return JobState(state, "" if reason == "None" else reason)
 
 

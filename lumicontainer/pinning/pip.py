@@ -120,7 +120,7 @@ def needed(
 ) -> dict[str, str]:
     """Return a requirement, without its marker (PEP 508), for each package that is needed.
 
-    The keys are names of packages. ``found`` are the packages whose needs are known.
+    The keys are names of packages. ``wheels`` are the packages whose needs are known.
     """
     needs: dict[str, str] = {}
     seen: set[tuple[str, str]] = set()

@@ -66,7 +66,7 @@ class Resolver:
         return self.pip.wheels(query)
 
     def source_in_the_way(self, query: Query, wheels: Sequence[Wheel]) -> str:
-        """Return a source that a newer version of a package in ``found`` needs; empty if none does.
+        """Return a source that a newer version of one of the ``wheels`` needs; empty if none does.
 
         Wheels alone fit together then, too, but those of older versions.
         """

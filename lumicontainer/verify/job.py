@@ -166,7 +166,8 @@ def _collect(job: Job, folder: Path, end: str) -> Collected:
     printed = process.last_lines(read_end(log)) if log.exists() else ""
     why = "\n".join(filter(None, (end or failed[0], printed)))
     hint = f"{slurm.ASKS}; sbatch accepts the script next to the log once more"
+    where = f"the whole log: {log}"
     if not log.exists():
-        why, hint = f"{why}; {command.NOT_SEEN}", command.SEEN_BY_ALL
-    problem = Problem("the job failed", f"the whole log: {log}", why, hint)
+        where, why, hint = str(log.parent), f"{why}; {command.NOT_SEEN}", command.SEEN_BY_ALL
+    problem = Problem("the job failed", where, why, hint)
     return Collected(tuple(parts), problem)

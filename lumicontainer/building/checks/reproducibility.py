@@ -28,12 +28,12 @@ async def check(builder: Builder) -> list[ChangedFile]:
     own = replace(builder, cache=store, proven={}, images={}, shared=None, compile_jobs=None)
     twice = await assemble(own)
     reasons = {layer.name: layer.not_reproducible for layer in builder.plan.resolved.included()}
-    differences: list[ChangedFile] = []
+    changed: list[ChangedFile] = []
     for one, other in zip(once, twice, strict=True):
         if one.digest != other.digest:
             listed = list(_differences(one, other, reasons.get(one.step, {})))
-            differences += listed or [ChangedFile(one.step, "/", "packed differently", "")]
-    return differences
+            changed += listed or [ChangedFile(one.step, "/", "packed differently", "")]
+    return changed
 
 
 def _differences(one: Entry, other: Entry, reasons: Mapping[str, str]) -> Iterator[ChangedFile]:

@@ -15,7 +15,7 @@ _ARCHIVE = re.compile(r"/containers/[^/]+/(?:archive|export)(?:\?|$)")
 
 
 class _Body:
-    """Be the body of an answer that may have ``most`` bytes."""
+    """Read the body of an answer that may have ``most`` bytes."""
 
     def __init__(self, raw: Any, most: int) -> None:
         self._raw, self._left = raw, most

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from lumicontainer.importing.shell.split import end_of_group
-from lumicontainer.importing.shell.words import Command, simple_command
+from lumicontainer.importing.shell.words import QUIET, Command, simple_command
 
 MOST_LEVELS = 10
 """Groups in each other that are read."""
@@ -49,8 +49,7 @@ def group_of(text: str, command: Command | None, values: Mapping[str, str]) -> G
 def _is_quiet(text: str) -> bool:
     """Return whether what stands behind ``||`` installs nothing."""
     first = (text.split() or [""])[0]
-    programs = ("true", ":", "echo", "printf", "exit", "false", "return")
-    return first in programs and not re.search(r"[&;()\n'\"]", text)
+    return first in QUIET and not re.search(r"[&;()\n'\"]", text)
 
 
 def _bracket(text: str) -> Group | None:

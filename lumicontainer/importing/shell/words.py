@@ -21,7 +21,7 @@ _PART = re.compile(
 )
 _REDIRECTION = re.compile(r"&?\d*[<>]")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_QUIET = {"true", ":", "echo", "printf", "exit", "false", "return"}
+QUIET = {"true", ":", "echo", "printf", "exit", "false", "return"}
 """Programs behind ``||`` that install nothing."""
 _FILTERS = {"tee", "cat", "head", "tail", "grep", "sort", "sed"}
 _ANSWERS = {"yes", "echo", "printf"}
@@ -71,7 +71,7 @@ def simple_command(text: str, values: Mapping[str, str]) -> Command | None:
     except _UnknownError:
         return None
     first, *others = _parts(tokens, "||")
-    if any(not part or part[0].text not in _QUIET for part in others):
+    if any(not part or part[0].text not in QUIET for part in others):
         return None
     stages = [_plain(part) for part in _parts(first, "|", "|&")]
     known = [stage for stage in stages if stage is not None]

@@ -140,6 +140,12 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
+def test_a_job_is_over_if_a_queue_with_a_banner_does_not_show_it(program: Program) -> None:
+    program("squeue", "echo 'Welcome: maintenance on Monday'")
+    program("scontrol", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1")
+    assert slurm.look("7") == GONE
+
+
 @pytest.mark.parametrize("scontrol", [HANGS, NEVER_ENDS, FAILS, GARBAGE, "exit 3", "exit 0"])
 def test_an_end_that_no_program_of_slurm_confirms_is_none(program: Program, scontrol: str) -> None:
     program("squeue", "exit 0")
@@ -173,7 +179,7 @@ def test_the_number_of_a_job_is_found_in_what_a_site_prints(program: Program, pr
 @pytest.mark.parametrize("printed", ["", "welcome", "Submitted batch job 7", "--all"])
 def test_a_job_without_a_number_is_reported(program: Program, printed: str) -> None:
     program("sbatch", f"echo '{printed}'")
-    with pytest.raises(JobError, match=f"(?s)did not name the job.*{printed}"):
+    with pytest.raises(JobError, match=f"(?s)printed no job number.*{printed}"):
         slurm.submit(["job.sh"])
 
 

@@ -273,21 +273,21 @@ class Tree:
                     continue
                 names.append(name)
                 require_path(path, names)
-                descriptor = self._step(opened[-1], name, path, create=create)
-                if isinstance(descriptor, int):
-                    if descriptor < 0:
-                        return descriptor
-                    opened.append(descriptor)
+                step = self._step(opened[-1], name, path, create=create)
+                if isinstance(step, int):
+                    if step < 0:
+                        return step
+                    opened.append(step)
                     continue
                 names.pop()
                 links += 1
                 if links > _MOST_LINKS:
                     raise refusal(path, "it cannot be followed: its links are a loop")
-                if descriptor.startswith("/"):
+                if step.startswith("/"):
                     while len(opened) > 1:
                         os.close(opened.pop())
                     names = [""]
-                left.extendleft(reversed(split(descriptor)))
+                left.extendleft(reversed(split(step)))
             return os.dup(opened[-1])
         finally:
             for each in opened:
