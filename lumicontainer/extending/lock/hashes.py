@@ -1,4 +1,4 @@
-"""Honour the hashes that users give: a lock keeps only the files that have one of them."""
+"""Honour the hashes that users give, and keep no file in a lock without a hash."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,16 +10,18 @@ from lumicontainer.packages.pylock import hashes_of, with_hashes
 
 
 def require_hashes(lock: Pylock, hashes: Mapping[str, frozenset[str]]) -> Pylock:
-    """Return a lock with only the files that users allow; raise ``InputError`` if none is left."""
+    """Return a lock with only the files that have a sha256: one of the user's, if there are any.
+
+    Raises ``InputError`` if no file of a package has the user's.
+    """
     kept, problems = list[Package](), list[Problem]()
     for package in lock.packages:
+        found = hashes_of(package)
         allowed = hashes.get(package.name)
-        if not allowed:
-            kept.append(package)
-        elif allowed.isdisjoint(found := hashes_of(package)):
+        if allowed and allowed.isdisjoint(found):
             problems.append(_refuse(package, found))
         else:
-            kept.append(package if package.archive else with_hashes(package, allowed))
+            kept.append(package if package.archive else with_hashes(package, allowed or found))
     if problems:
         raise InputError(*problems)
     return replace(lock, packages=kept)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from packaging.pylock import PackageArchive, PackageSdist, PackageWheel, Pylock
+from packaging.pylock import Package, PackageArchive, PackageSdist, PackageWheel, Pylock
 from packaging.utils import parse_wheel_filename
 
 from lumicontainer.core.yaml.urls import HTTP, HTTPS, find_url_fault
@@ -66,7 +66,7 @@ def read_locked(lock: Pylock, python: str) -> list[Locked]:
         name, version = package.name, str(package.version or "")
         wheels = sorted(_files(package.wheels or ()), key=rank)
         files = [*wheels, *_files(filter(None, (package.sdist, package.archive)))]
-        problems += _refused(name, files)
+        problems += _find_secret(package)
         if files:
             found.append(Locked(name, version, files[0]))
         elif package.directory:
@@ -79,12 +79,14 @@ def read_locked(lock: Pylock, python: str) -> list[Locked]:
     return found
 
 
-def _refused(name: str, files: Iterable[RemoteFile]) -> Iterator[Problem]:
-    """Yield a problem if the address of a file of a package would keep a secret."""
-    for file in files:
-        if fault := find_url_fault(file.url, schemes=(HTTPS, HTTP, "file"), pinned=True):
+def _find_secret(package: Package) -> Iterator[Problem]:
+    """Yield a problem if an address in a lock would keep a secret, even one that is not used."""
+    urls = [each.url for each in package.wheels or ()]
+    urls += [each.url for each in (package.sdist, package.archive) if each]
+    for url in filter(None, urls):
+        if fault := find_url_fault(url, schemes=(HTTPS, HTTP, "file"), pinned=True):
             hint = "name another index; its own links hold what belongs to pip config or .netrc"
-            yield Problem(f"{fault.what} of a file of {name}", why=fault.why, hint=hint)
+            yield Problem(f"{fault.what} of a file of {package.name}", why=fault.why, hint=hint)
             return
 
 

@@ -156,6 +156,15 @@ def test_only_files_with_a_given_hash_stay_in_the_lock(given: str, kept: str) ->
     assert hashes_of(package) == [expected[each] for each in kept]
 
 
+def test_a_file_without_a_sha256_does_not_stay_in_the_lock() -> None:
+    """Its address may hold a secret, and nothing is installed from it."""
+    unhashed = '{ url = "https://x.example/a_b-1-py38-none-any.whl", hashes = { md5 = "0" } }'
+    lock = require_hashes(read_pylock(FILES.replace("wheels = [", f"wheels = [{unhashed},")), {})
+    assert lock == read_pylock(FILES)
+    (alone,) = require_hashes(read_pylock(f"{LOCK}{RICH}"), {}).packages
+    assert not alone.wheels
+
+
 def test_the_form_of_a_lock_does_not_decide_which_files_stay() -> None:
     compact = FILES.replace(" = ", "=").replace("{ ", "{").replace(" }", "}")
     lock = require_hashes(read_pylock(compact), {"a-b": frozenset([ONES])})

@@ -79,6 +79,25 @@ def test_an_address_of_an_index_that_holds_a_secret_is_refused(address: str) -> 
     assert "S3cr3t" not in str(refused.value)
 
 
+SECRET = "https://me:S3cr3t@x.example/a-1.0"
+SDIST = f'sdist = {{ url = "{SECRET}.tar.gz", hashes = {{ md5 = "0" }} }}'
+UNUSED = (
+    f"""wheels = [
+    {{ url = "https://x.example/a-1.0-py3-none-any.whl", {HASHES} }},
+    {{ url = "{SECRET}-py2-none-any.whl", hashes = {{ md5 = "0" }} }},
+]""",
+    f"{wheels('a-1.0-py3-none-any')}\n{SDIST}",
+    SDIST.replace("sdist", "archive"),
+)
+
+
+@pytest.mark.parametrize("files", UNUSED, ids=["wheel", "source", "archive"])
+def test_an_address_with_a_secret_is_refused_even_if_its_file_is_not_used(files: str) -> None:
+    with pytest.raises(InputError, match="holds a user name or a password") as refused:
+        read_locked(lock_of(block("a", files)), "3.11")
+    assert "S3cr3t" not in str(refused.value)
+
+
 def test_names_and_versions_alone_count_in_a_lock_that_code_could_change(tmp_path: Path) -> None:
     own = f'[[packages]]\nname = "mine"\ndirectory = {{ path = "{tmp_path}", editable = true }}\n'
     archive = f'archive = {{ url = "https://x.example/b.tar.gz", {HASHES} }}'
