@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from http.client import HTTPException
 from pathlib import Path
+from typing import NamedTuple
 
 from lumicontainer.errors import DownloadError, Problem, SpaceError
 from lumicontainer.host.manifests import (
@@ -32,6 +33,15 @@ _TYPES = (
 )
 
 
+class _Blobs(NamedTuple):
+    """Hold where the blobs of an image are, and their limit."""
+
+    name: str
+    total: budget.Total
+    plain: bool
+    trust: Path | None
+
+
 def pinned_image(image: str, mirrors: Mapping[str, str], trust: Path | None) -> str:
     """Return an image by its digest, in place of the tag: engines refuse both side by side.
 
@@ -50,6 +60,7 @@ def save_image(image: str, folder: Path, *, plain: bool, trust: Path | None) -> 
     """
     where = whole_image(image)
     name = _parted(where)[0]
+    blobs = _Blobs(name, budget.Total(budget.IMAGE), plain, trust)
     manifest = parse_manifest(_manifest(where, image, plain=plain, trust=trust), image)
     if isinstance(manifest, Blob):
         body = _manifest(f"{name}@{manifest.digest}", image, plain=plain, trust=trust)
@@ -57,14 +68,15 @@ def save_image(image: str, folder: Path, *, plain: bool, trust: Path | None) -> 
     if isinstance(manifest, Blob):
         why, hint = "its index names another index", "name an image by its digest"
         raise DownloadError(Problem(f"cannot download '{image}'", why=why, hint=hint))
-    files = []
-    for number, layer in enumerate(manifest.layers):
-        file = folder / f"{number}.tar"
-        _save_blob(name, layer, file, budget.LAYER, plain=plain, trust=trust)
-        files.append(file)
+    files = dict[str, Path]()
+    for layer in manifest.layers:
+        if layer.digest not in files:
+            files[layer.digest] = folder / f"{len(files)}.tar"
+            _save_blob(blobs, layer, files[layer.digest], budget.LAYER)
     config = folder / "config.json"
-    _save_blob(name, manifest.config, config, budget.MANIFEST, plain=plain, trust=trust)
-    return SavedImage(files, parse_variables(config.read_bytes(), image))
+    _save_blob(blobs, manifest.config, config, budget.MANIFEST)
+    layers = [files[each.digest] for each in manifest.layers]
+    return SavedImage(layers, parse_variables(config.read_bytes(), image))
 
 
 def _manifest(where: str, image: str, *, plain: bool, trust: Path | None) -> bytes:
@@ -94,17 +106,19 @@ def _read_manifest(url: str, trust: Path | None) -> tuple[bytes, str]:
     return body, headers.get("Docker-Content-Digest", "")
 
 
-def _save_blob(
-    name: str, blob: Blob, file: Path, limits: budget.Transfer, *, plain: bool, trust: Path | None
-) -> None:
+def _save_blob(blobs: _Blobs, blob: Blob, file: Path, limits: budget.Transfer) -> None:
     """Download a blob, no more bytes than its manifest states; it may be larger than the memory."""
-    url = _url(name, "blobs", blob.digest, plain=plain)
+    url = _url(blobs.name, "blobs", blob.digest, plain=blobs.plain)
     try:
-        Client(trust).save(url, file, _limits(blob.size, limits))
+        limits = _limits(blob.size, limits)
+        blobs.total.count(blob.size or 0)
+        Client(blobs.trust).save(url, file, blobs.total.shorten(limits))
+        if blob.size is None:
+            blobs.total.count(file.stat().st_size)
     except (OSError, ValueError, HTTPException) as error:
         if isinstance(error, OSError) and isinstance(refused(error, ""), SpaceError):
             raise
-        raise _unread(f"cannot download a part of '{name}'", url, str(error)) from error
+        raise _unread(f"cannot download a part of '{blobs.name}'", url, str(error)) from error
     with file.open("rb") as copy:
         _require_digest(hashlib.file_digest(copy, "sha256").hexdigest(), blob.digest, url)
 

@@ -7,6 +7,7 @@ They are far above what real images need: a slow line passes, and an answer with
 import math
 import time
 from collections.abc import Callable, Iterable
+from threading import Lock
 from typing import NamedTuple
 
 from lumicontainer.errors import DownloadError, HostError, LumicontainerError, StepError
@@ -38,6 +39,8 @@ MANIFEST = Transfer(4 * _MIB, _HOUR)
 TOKEN = Transfer(_MIB, _HOUR)
 LAYER = Transfer(64 * _GIB)
 """A layer, or another blob, whose manifest does not state its size."""
+IMAGE = Transfer(256 * _GIB)
+"""All layers of an image together."""
 SOURCE = Transfer(32 * _GIB, silence=2 * _MINUTE)
 """A file or a repository; packages of ROCm have several GB."""
 
@@ -98,6 +101,29 @@ def report_of(seconds: Iterable[int]) -> Helper:
 
 class LimitError(ValueError):
     """A transfer or a program exceeded a limit; another attempt would exceed it too."""
+
+
+class Total:
+    """Limit several transfers together; threads may share it."""
+
+    def __init__(self, limits: Transfer, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits, self._clock = limits, clock
+        self._left, self._end = limits.most, clock() + limits.seconds
+        self._lock = Lock()
+
+    def shorten(self, part: Transfer) -> Transfer:
+        """Return the limits of the next part, which ends in time; raise ``LimitError`` too late."""
+        self.count(0)
+        return part._replace(seconds=min(part.seconds, self._end - self._clock()))
+
+    def count(self, size: int) -> None:
+        """Note the bytes of a part; raise ``LimitError`` for too many bytes, or at the end."""
+        with self._lock:
+            self._left -= size
+        if self._left < 0:
+            raise LimitError(f"all files together have more than {self._limits.most} bytes")
+        if self._clock() >= self._end:
+            raise LimitError(f"all files together did not end within {self._limits.seconds:g} s")
 
 
 class Pace:

@@ -17,7 +17,7 @@ from lumicontainer.errors import DownloadError
 from lumicontainer.host.registry import save_image
 from lumicontainer.host.transfers import Client, _Redirects
 from lumicontainer.system import budget
-from lumicontainer.system.budget import LimitError, Pace, Transfer
+from lumicontainer.system.budget import LimitError, Pace, Total, Transfer
 
 from .test_registry import Answer, answering, refused, sha256
 
@@ -209,6 +209,67 @@ def test_a_layer_without_end_ends_at_its_size(tmp_path: Path) -> None:
     with sending(endless) as url, pytest.raises(DownloadError, match="more than 5000 bytes"):
         save_image(f"{url[7:-2]}/one", tmp_path, plain=True, trust=None)
     assert (tmp_path / "0.tar").stat().st_size <= 5000
+
+
+def blob(content: bytes, *, sized: bool = False) -> dict[str, object]:
+    """Return a row of a manifest."""
+    return {"digest": sha256(content), **({"size": len(content)} if sized else {})}
+
+
+def manifest_of(*layers: object) -> Answer:
+    rows = {"config": blob(b"{}"), "layers": layers}
+    return Answer(body=json.dumps({"schemaVersion": 2, **rows}).encode())
+
+
+def test_a_layer_that_an_image_names_often_is_downloaded_once(tmp_path: Path) -> None:
+    one, two = b"one", b"two"
+    manifest = manifest_of(blob(one), blob(two), *[blob(one)] * 300)
+    seen: list[str] = []
+    answers = (manifest, Answer(body=one), Answer(body=two), Answer(body=b"{}"))
+    with answering(answers, seen) as host:
+        layers = save_image(f"{host}/one", tmp_path, plain=True, trust=None).layers
+    assert [each.read_bytes() for each in layers] == [one, two, *[one] * 300]
+    assert len(seen) == len(answers)
+
+
+@pytest.mark.parametrize("sized", [True, False], ids=["stated", "unstated"])
+def test_the_layers_of_an_image_have_one_limit_together(
+    sized: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = (b"layer 1", b"layer 2", b"layer 3")
+    answers = (
+        manifest_of(*(blob(each, sized=sized) for each in names)),
+        *(Answer(body=each) for each in names),
+    )
+    monkeypatch.setattr(budget, "IMAGE", budget.IMAGE._replace(most=13))
+    seen: list[str] = []
+    why = "all files together have more than 13 bytes"
+    with answering(answers, seen) as host, pytest.raises(DownloadError, match=why):
+        save_image(f"{host}/one", tmp_path, plain=True, trust=None)
+    # Bytes whose number is stated do not come at all.
+    assert len(seen) == (2 if sized else 3)
+
+
+def test_the_layers_of_an_image_end_in_time_together() -> None:
+    now = 0.0
+    total = Total(Transfer(100, seconds=10), lambda: now)
+    assert total.shorten(Transfer(50, seconds=3)) == Transfer(50, seconds=3)
+    now = 8
+    assert total.shorten(Transfer(50, seconds=3)).seconds == 2
+    now = 10
+    with pytest.raises(LimitError, match="did not end within 10 s"):
+        total.shorten(Transfer(50))
+
+
+def test_an_image_that_takes_too_long_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget, "IMAGE", budget.IMAGE._replace(seconds=0))
+    seen: list[str] = []
+    why = "all files together did not end within 0 s"
+    with answering(image_of(5, b"layer"), seen) as host, pytest.raises(DownloadError, match=why):
+        save_image(f"{host}/one", tmp_path, plain=True, trust=None)
+    assert len(seen) == 1
 
 
 def test_a_manifest_without_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:

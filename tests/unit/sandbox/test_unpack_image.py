@@ -352,3 +352,15 @@ def test_layers_share_what_they_may_become(
     unpack(image, packed)
     with pytest.raises(InputError, match="more than 64 times larger"):
         unpack(image, *[packed] * 1000)
+
+
+def test_a_layer_that_is_named_often_counts_once(
+    tree: Path, image: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lumicontainer.sandbox.tree.foreign.layer._ALWAYS", 0)
+    plain, big = tree.parent / "layer.tar", member("a")
+    big.size = 512 << 10
+    plain.write_bytes(big.tobuf() + bytes(big.size))
+    unpack(image, *[plain] * 9)
+    with pytest.raises(InputError, match="more than 64 times larger"):
+        unpack(image, *[plain] * 65)

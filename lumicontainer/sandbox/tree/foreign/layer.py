@@ -24,7 +24,7 @@ class Allowance:
     """Count down the bytes that layers may become together: an image may name one many times."""
 
     def __init__(self, layers: Iterable[Path]) -> None:
-        self._left = _ALWAYS + _TIMES * sum(each.stat().st_size for each in layers)
+        self._left = _ALWAYS + _TIMES * sum(each.stat().st_size for each in set(layers))
 
     def take(self, size: int) -> None:
         """Note that bytes have been read; raise ``InputError`` if they are too many."""
