@@ -44,6 +44,8 @@ IMAGE = Transfer(256 * _GIB)
 SOURCE = Transfer(32 * _GIB, silence=2 * _MINUTE)
 """A file or a repository; packages of ROCm have several GB."""
 
+PACKAGES = Transfer(256 * _GIB)
+"""All files of packages of an extension."""
 UNPACKED = 256 * _GIB
 """The files of all wheels of an extension, or of one that a layer compiles.
 

@@ -20,6 +20,7 @@ from lumicontainer.errors import DownloadError, HostError, Problem
 from lumicontainer.extending.lock.locked import RemoteFile
 from lumicontainer.host.site import Site
 from lumicontainer.system import budget, process
+from lumicontainer.system.budget import LimitError, Total
 from lumicontainer.system.files.partial import partial_file
 from lumicontainer.system.files.regular import open_no_link, open_regular
 from lumicontainer.system.files.trust import make_private_folders
@@ -34,16 +35,21 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def download(files: Iterable[RemoteFile], folder: Path, site: Site) -> dict[RemoteFile, Path]:
-    """Put files into ``folder`` by their names; raise ``DownloadError`` where one does not come."""
-    store = cache_root() / "packages"
+    """Put files into ``folder`` by their names.
+
+    Raises ``DownloadError`` if one does not come, or if they are too large together.
+    """
+    store, total = cache_root() / "packages", Total(budget.PACKAGES)
     make_private_folders(store)
 
     def put(file: RemoteFile) -> Path:
         if not _NAME.fullmatch(file.name) or not _SHA256.fullmatch(file.sha256):
             raise DownloadError(Problem("a lock has an invalid file", repr(file.name)))
         kept = store / file.sha256
+        _count(total, 0)
         if not _is_proven(kept, file.sha256):
             _fetch(file, kept, site)
+        _count(total, kept.stat().st_size)
         place = folder / file.sha256 / file.name
         place.parent.mkdir(exist_ok=True)
         put_file(kept, place)
@@ -52,6 +58,14 @@ def download(files: Iterable[RemoteFile], folder: Path, site: Site) -> dict[Remo
     wanted = list(dict.fromkeys(files))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return dict(zip(wanted, pool.map(put, wanted), strict=True))
+
+
+def _count(total: Total, size: int) -> None:
+    try:
+        total.count(size)
+    except LimitError as error:
+        what, hint = "cannot download the packages", "add fewer packages, or smaller ones"
+        raise DownloadError(Problem(what, why=str(error), hint=hint)) from error
 
 
 def _is_proven(path: Path, sha256: str) -> bool:

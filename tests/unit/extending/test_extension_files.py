@@ -166,6 +166,32 @@ def test_a_file_has_a_plain_name(offered: RemoteFile, tmp_path: Path, url: str) 
         download.download([offered._replace(url=url)], tmp_path, SITE)
 
 
+def test_the_packages_of_an_extension_have_one_limit_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LUMICONTAINER_CACHE", str(tmp_path / "cache"))
+    files = []
+    for name in ("a", "b", "c"):
+        path = hostile.write_wheel(tmp_path, name, {f"{name}.py": "A = 1\n"})
+        files.append(RemoteFile(path.as_uri(), hashlib.sha256(path.read_bytes()).hexdigest()))
+    sizes = [(tmp_path / each.name).stat().st_size for each in files]
+    monkeypatch.setattr(budget, "PACKAGES", budget.PACKAGES._replace(most=sum(sizes)))
+    assert len(download.download(files, tmp_path, SITE)) == 3
+    monkeypatch.setattr(budget, "PACKAGES", budget.PACKAGES._replace(most=sum(sizes) - 1))
+    why = f"all files together have more than {sum(sizes) - 1} bytes"
+    with pytest.raises(DownloadError, match=why):
+        download.download(files, tmp_path, SITE)
+
+
+def test_no_package_is_downloaded_after_the_limit(
+    offered: RemoteFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget, "PACKAGES", budget.PACKAGES._replace(seconds=0))
+    with pytest.raises(DownloadError, match="all files together did not end within 0 s"):
+        download.download([offered], tmp_path, SITE)
+    assert not list((tmp_path / "cache/packages").iterdir())
+
+
 def test_a_host_without_curl_gets_the_name_of_its_package(
     offered: RemoteFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
