@@ -5,13 +5,32 @@ from pathlib import Path
 
 import pytest
 
-from ..integration.conftest import files_of, tensorflow, tmp_path
+from ..integration.conftest import (
+    files_of,
+    home,
+    ordinary_user,
+    program,
+    tensorflow,
+    tmp_path,
+    wheel,
+)
 from ..integration.conftest import image as sif
 from . import gpu
 from .breaking import Broken
 from .real import debian_library, wheel_files
 
-__all__ = ["cupy", "image", "librccl", "sif", "tensorflow", "tmp_path"]
+__all__ = [
+    "cupy",
+    "home",
+    "image",
+    "librccl",
+    "ordinary_user",
+    "program",
+    "sif",
+    "tensorflow",
+    "tmp_path",
+    "wheel",
+]
 
 
 @pytest.fixture(scope="session")

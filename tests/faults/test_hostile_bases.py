@@ -2,19 +2,22 @@
 
 import io
 import shlex
+import sys
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from lumicontainer.errors import STEP_FAILED
 
-from ..integration.conftest import debian, lumicontainer, started, write_files
+from ..integration.conftest import check_output, debian, started, write_files
 from ..integration.registries import put_image, registry
 from ..integration.test_without_internet import push
+from ..programs import run
 
+RUNTIMES = ("namespaces", "docker", "proot")
 FORMS = {
     "etc": "etc",
     "the engine's folder": ".singularity.d",
@@ -23,13 +26,39 @@ FORMS = {
 """Folders in which engines and builds write, by what they are."""
 
 
+class Builder(NamedTuple):
+    """Hold how a runtime is used: a command, and a folder of the user who runs it."""
+
+    command: Sequence[object]
+    runtime: str
+    folder: Path
+
+    @property
+    def victim(self) -> Path:
+        """Return a folder of the user that the images want to write in."""
+        return self.folder / "victim"
+
+
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """Start a registry; give it and a folder of the user that the images want to write in."""
-    folder = tmp_path_factory.mktemp("hostile")
-    (folder / "victim").mkdir()
-    with registry(folder) as here:
-        yield here, folder / "victim"
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Start a registry."""
+    with registry(tmp_path_factory.mktemp("hostile")) as here:
+        yield here
+
+
+@pytest.fixture(params=RUNTIMES)
+def builder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Builder]:
+    """Give a builder for each runtime; PRoot is only for ordinary users."""
+    if request.param != "proot":
+        (tmp_path / "victim").mkdir()
+        yield Builder([sys.executable, "-m", "lumicontainer"], request.param, tmp_path)
+        return
+    user = request.getfixturevalue("ordinary_user")
+    # Not in the user's home: a link from /home to it would lead to itself.
+    folder = Path(check_output(*user, "mktemp", "--directory", "--tmpdir").strip())
+    check_output(*user, "mkdir", folder / "victim")
+    yield Builder(request.getfixturevalue("program"), "proot", folder)
+    check_output("rm", "-rf", "--one-file-system", folder)
 
 
 def push_link(here: str, name: str, path: str, target: Path) -> None:
@@ -46,13 +75,14 @@ def push_link(here: str, name: str, path: str, target: Path) -> None:
     push(archive, f"{here}/library/{name}:1")
 
 
-def build(here: str, name: str, runtime: str, folder: Path, code: int) -> str:
-    """Build on a base of the registry, require an exit code, and return the messages."""
+def build(here: str, name: str, builder: Builder) -> str:
+    """Build on a base of the registry, require that a step fails, and return the messages."""
     layer = (
         "summary: a base of somebody\n"
         f"bootstrap: {{cpu: {{agent: docker, docker_image: 'docker.io/{name}:1'}}}}\n"
         'provides: {python: "3.11", glibc: "2.36"}\n'
     )
+    folder = builder.folder
     recipes = write_files(
         folder / "own",
         {
@@ -62,25 +92,24 @@ def build(here: str, name: str, runtime: str, folder: Path, code: int) -> str:
             "layers/mine/install.sh": "true\n",
         },
     )
-    words = ("--recipes", recipes, "--runtime", runtime, "--output", folder / "x.sif")
+    words = ("--recipes", recipes, "--runtime", builder.runtime, "--output", folder / "x.sif")
     mirror = ("--mirror", f"docker://docker.io/=http://{here}/")
     env = {**started("docker"), "LUMICONTAINER_CACHE": str(folder / "cache")}
     env["LUMICONTAINER_TMPDIR"] = str(folder)
-    done = lumicontainer("build", "hostile", *words, *mirror, env=env, code=code)
+    done = run([*builder.command, "build", "hostile", *words, *mirror], env=env)
+    assert done.returncode == STEP_FAILED, done.stdout + done.stderr
     assert not (folder / "x.sif").exists()
     return str(done.stderr)
 
 
-@pytest.mark.parametrize("runtime", ["namespaces", "docker"])
 @pytest.mark.parametrize("path", FORMS.values(), ids=FORMS)
 def test_a_folder_that_is_a_link_is_refused_and_nothing_is_written_through_it(
-    place: tuple[str, Path], tmp_path: Path, path: str, runtime: str
+    here: str, builder: Builder, path: str
 ) -> None:
-    here, victim = place
     name = path.strip(".").replace("/", "-").replace(".", "-")
-    push_link(here, name, path, victim)
-    assert f"/{path}" in build(here, name, runtime, tmp_path, STEP_FAILED)
-    assert [*victim.iterdir()] == []
+    push_link(here, name, path, builder.victim)
+    assert f"/{path}" in build(here, name, builder)
+    assert [*builder.victim.iterdir()] == []
 
 
 FOLDERS = ("home", "root", "tmp", "run", "srv", "mnt", "var/tmp", "var/lib/apt", "var/cache")
@@ -129,14 +158,10 @@ def attack_by_configuration(victim: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("runtime", ["namespaces", "docker"])
-def test_nothing_of_a_hostile_image_runs_or_writes_on_the_host(
-    place: tuple[str, Path], tmp_path: Path, runtime: str
-) -> None:
+def test_nothing_of_a_hostile_image_runs_or_writes_on_the_host(here: str, builder: Builder) -> None:
     """It lacks Python, so the build ends when its base and the user's layer are made."""
-    here, victim = place
+    victim = builder.victim
     layers = (debian("docker-bookworm").read_bytes(), attack_by_links(victim))
     put_image(here, "library/hostile", layers, attack_by_configuration(victim))
-    messages = build(here, "hostile", runtime, tmp_path, STEP_FAILED)
-    assert "error: the image has no python3" in messages
+    assert "error: the image has no python3" in build(here, "hostile", builder)
     assert [*victim.iterdir()] == []
