@@ -30,6 +30,7 @@ from lumicontainer.importing.environment import (
     NO_VALUE,
     READABLE,
     UNKNOWN_EXPANSION,
+    add_index,
     add_path,
     add_variable,
 )
@@ -147,7 +148,9 @@ class _Reader(ShellReader):
             known = expand_variables(value, self.values) or self.given.get(name, "")
             known = known or table()["platform_arguments"].get(name, "")
             self.values[name] = known
-            if line.decided("environment", name):
+            if not known and f"{name}=" not in each.text:
+                self.unset.add(name)
+            if add_index(line, name, known) or line.decided("environment", name):
                 continue
             if has_password(known) or names_secret(name) or is_secret(name, known):
                 line.part(f"ARG {name}").refuse(READABLE)
@@ -292,7 +295,7 @@ class _Reader(ShellReader):
         if apart.installed[0] not in draft.lines:
             bottom = self.used_by(stage)[0]
             self.line(bottom.first.line, f"FROM {bottom.base}").replace_image(bottom.base)
-            draft.lines += apart.installed
+            draft.lines += [*apart.indexes, *apart.installed]
         draft.python |= apart.python
         draft.layers |= {each.layer for each in apart.installed if each.layer}
         missing = {each.missing for each in apart.installed}

@@ -106,6 +106,8 @@ class Draft:
     counts: Counts = field(default_factory=Counts)
     installed: list[ImportedLine] = field(default_factory=list)
     """The lines of packages that commands install by pip, uv and conda."""
+    indexes: list[ImportedLine] = field(default_factory=list)
+    """The lines of variables by which pip and uv choose an index."""
 
     def is_layer(self) -> bool:
         """Return whether anything was found for a layer of its own."""

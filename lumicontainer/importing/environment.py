@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from lumicontainer.core.yaml.readers import text
 from lumicontainer.core.yaml.validators import EXPANSION, absolute, constant
 from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, Draft, FileLine, fault
+from lumicontainer.importing.lists.requirements import add_option, index_option
 from lumicontainer.importing.replacements import table
 from lumicontainer.importing.shell.losses import Losses, Lost
 from lumicontainer.importing.shell.split import OTHER_EXPANSION, expand_variables
@@ -24,7 +25,7 @@ _SYSTEM = {f"{top}{name}" for top in ("", "/usr", "/usr/local") for name in ("/b
 def add_variable(line: FileLine, name: str, value: str, losses: Losses | None = None) -> None:
     """Add a variable of the image, unless it names a path that is not there."""
     line = line.part(f"{name}={value}")
-    if line.decided("environment", name):
+    if add_index(line, name, value) or line.decided("environment", name):
         return
     if why := fault(constant, name) or fault(text, value):
         line.refuse(why)
@@ -44,6 +45,14 @@ def add_variable(line: FileLine, name: str, value: str, losses: Losses | None = 
         return
     line.draft.environment[name] = value
     line.note(CARRIED)
+
+
+def add_index(line: FileLine, name: str, value: str) -> bool:
+    """Add a variable by which pip or uv chooses an index; return False if it is no such one."""
+    if option := index_option(name, value):
+        add_option(line, *option)
+        line.draft.indexes.append(line.draft.lines[-1])
+    return option is not None
 
 
 def _note_absent(line: FileLine, lost: Sequence[Lost]) -> None:

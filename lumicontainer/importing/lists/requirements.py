@@ -10,6 +10,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from lumicontainer.core.model.requirements import marker_values, requirement, requirement_lines
+from lumicontainer.core.yaml.urls import without_secrets
 from lumicontainer.errors import InputError
 from lumicontainer.importing.draft import (
     CARRIED,
@@ -19,13 +20,16 @@ from lumicontainer.importing.draft import (
     fault,
     hide_passwords,
 )
-from lumicontainer.importing.replacements import replacement_for
+from lumicontainer.importing.replacements import replacement_for, table
 from lumicontainer.importing.shell.options import knows_option
 from lumicontainer.packages.lines import EDITABLE, FILES, HASH, Option, read_line
 from lumicontainer.system.files.recipe_folder import read_bytes
 
 _FILE = re.compile(r"(?i)^(?!ruamel\.)[^\s@:=<>!~;]*\.(txt|in|toml|lock|whl|cfg|ya?ml)(\[[^]]*])?$")
 """A word that names a file, though some are names of packages by their letters."""
+_SETTING = re.compile(r"(?:(?:PIP|UV)_|(?:global|site|install|wheel|download)\.)([\w-]+)")
+_SET = re.compile(r"(?<![\w$-])(?:(?:PIP|UV)_\w+(?==)|(?:global|site|install)\.[\w-]+(?=\s))")
+_OFF = ("", "0", "false", "no", "off")
 _PROJECT = (
     "it installs a project with what that requires; name what it requires, and bind your code"
 )
@@ -63,6 +67,9 @@ def _add_option_of_line(line: FileLine, option: Option, seen: Sequence[str]) -> 
     line = line.part(f"{name} {value}".strip())
     if name in FILES:
         named = inner_name(str(PurePosixPath(line.file).parent / value))
+        if not named:
+            line.refuse("the file is not below the folder of what is imported")
+            return
         read_named(line, named, partial(read_requirements, seen=seen), seen)
     elif name in EDITABLE:
         add_requirement(line, value)
@@ -97,7 +104,7 @@ def read_named(
         line.refuse("it downloads what nothing pins")
         return
     if not name:
-        line.refuse("the file is not below the folder of what is imported")
+        line.refuse("no line copies it into the image")
         return
     if name in seen or line.draft.read.get(name) == "":
         line.note(NOT_NEEDED, "the file was read already")
@@ -123,9 +130,27 @@ def _read_file(draft: Draft, name: str, read: Callable[[Draft, str], None]) -> s
     return ""
 
 
+def index_option(setting: str, value: str) -> Option | None:
+    """Return the option that a variable or a key of pip's configuration stands for.
+
+    None if it chooses no index.
+    """
+    found = _SETTING.fullmatch(setting)
+    name = found[1].lower().replace("_", "-") if found else ""
+    if name not in table()["index_settings"] or value.lower() in _OFF:
+        return None
+    return Option(f"--{name}", "" if name == "no-index" else value)
+
+
+def sets_index(text: str) -> bool:
+    """Return whether the text of a shell sets a variable or a key that chooses an index."""
+    return any(index_option(name, "?") for name in _SET.findall(text))
+
+
 def add_option(line: FileLine, option: str, value: str) -> None:
     """Add what becomes of an option of pip that changes what is installed."""
-    line = line.part(f"{option} {value}".strip())
+    words = (without_secrets(word) if "://" in word else word for word in value.split())
+    line = line.part(" ".join((option, *words)))
     if "download.pytorch.org" in value:
         line.note(NOT_NEEDED, "the layer pytorch has its own index")
     else:

@@ -23,6 +23,7 @@ _TABLES |= {"apt": "apt", "conda": "conda"}
 _FIRST = 3
 """Words among which ``pip`` of ``uv pip`` is."""
 _VERBS = re.compile(r"install|create|sync|add|update|env")
+_DRY_RUN = {"--dry-run", "-s", "--simulate"}
 _PROJECT = "name what the project requires, and bind your code"
 
 
@@ -50,7 +51,12 @@ def read_installer(line: FileLine, command: Command, places: Places) -> bool:
     for verb, read in _READERS[table].items():
         size = len(verb.split())
         if " ".join(options.operands[:size]) == verb:
-            read(line, options._replace(operands=options.operands[size:]), places)
+            if _DRY_RUN.intersection(name for name, _ in options.given):
+                line.note(NOT_NEEDED, "a dry run installs nothing")
+                return True
+            found = (requirements.index_option(*each) for each in command.assigned.items())
+            given = (*options.given, *filter(None, found))
+            read(line, Options(given, options.operands[size:]), places)
             return True
     return False
 
@@ -183,10 +189,20 @@ def _sync(line: FileLine, options: Options, places: Places) -> None:
     line.refuse(f"neither uv.lock nor pyproject.toml is in the folder: {_PROJECT}")
 
 
+def _configure(line: FileLine, options: Options, places: Places) -> None:
+    """Add what ``pip config set`` chooses: an index, or what each step sets anyway."""
+    del places
+    key, value, *_ = (*options.operands, "", "")
+    if option := requirements.index_option(key, value):
+        requirements.add_option(line, *option)
+    else:
+        line.decided("commands", "pip config set")
+
+
 _Read = Callable[[FileLine, Options, Places], None]
 _READERS: Mapping[str, Mapping[str, _Read]] = {
     "apt": {"install": _apt},
-    "pip": {"install": _pip, "wheel": _pip},
+    "pip": {"install": _pip, "wheel": _pip, "config set": _configure},
     "uv pip": {"pip install": _pip, "pip sync": _pip_sync},
     "uv": {"add": _pip, "sync": _sync},
     "conda": {

@@ -17,7 +17,8 @@ from lumicontainer.importing.draft import (
     ImportedLine,
     too_large,
 )
-from lumicontainer.importing.environment import READABLE, add_variable
+from lumicontainer.importing.environment import READABLE, add_index, add_variable
+from lumicontainer.importing.lists.requirements import sets_index
 from lumicontainer.importing.replacements import replacement_for, table
 from lumicontainer.importing.shell import products
 from lumicontainer.importing.shell.downloads import read_download
@@ -29,7 +30,13 @@ from lumicontainer.importing.shell.installers import (
     spellings,
 )
 from lumicontainer.importing.shell.losses import UNKNOWN, Losses, Lost, whole_path
-from lumicontainer.importing.shell.split import MAX_TEXT, ShellCommand, expand_variables, split
+from lumicontainer.importing.shell.split import (
+    MAX_TEXT,
+    ShellCommand,
+    empty_variables,
+    expand_variables,
+    split,
+)
 from lumicontainer.importing.shell.words import Command, simple_command
 from lumicontainer.system import process
 from lumicontainer.system.terminal import masking
@@ -37,6 +44,7 @@ from lumicontainer.system.terminal.output import hides_text
 
 _UNPINNED = "it downloads what nothing pins; name it under 'sources' of the layer"
 _UNREAD = "it installs packages in a form that is not read; name them under 'packages' of the layer"
+_NAME_IT = "name what it stands for under 'packages' of the layer"
 _INSTALLS = re.compile(
     r"\b(?:pip[\d.]*|conda|mamba|micromamba|apt|apt-get|poetry|pdm|pipenv|pixi)\s+(?:-\S+\s+)*install\b"
     r"|\buv\s+(?:sync|add|pip)\b|\b(?:conda|mamba)\s+env\b"
@@ -98,6 +106,8 @@ class ShellReader:
         self.copies = Copies(draft, self.losses)
         self.folder = ""
         """Where commands run."""
+        self.unset: set[str] = set()
+        """The arguments of the file that have no value."""
 
     def line(self, number: int, text: str) -> FileLine:
         """Return a line of the file."""
@@ -195,7 +205,7 @@ class ShellReader:
             self.losses.restore(path, scope.folder)
         for name in products.variables(part.line.text):
             self.losses.restore_variable(name)
-        scope.values |= _assigned(part)
+        scope.values |= part.command.settings() if part.command else {}
 
     def _lose_products(self, part: _Part, scope: _Scope, lost: Lost) -> None:
         for path in products.products(part.plain, part.command):
@@ -269,10 +279,11 @@ class ShellReader:
         line, command, before = part.line, part.command, len(self.draft.lines)
         if command is None:
             return False
+        if self._sets_index_alone(line, command):
+            return True
         is_empty = not command.words and not command.assigned
         if read_installer(line, command, self._places(scope)) or is_empty:
-            if len(self.draft.lines) == before:
-                line.note(NOT_NEEDED, "nothing is left to do")
+            self._note_empty(line, scope, before)
             if installs_python(command):
                 self.draft.installed += self.draft.lines[before:]
             return True
@@ -283,6 +294,21 @@ class ShellReader:
                 return self._note_lost(line, lost) or line.decided("commands", each)
         return False
 
+    def _sets_index_alone(self, line: FileLine, command: Command) -> bool:
+        """Add the indexes that variables choose; return whether the command does nothing else."""
+        settings = command.settings()
+        found = [name for name, value in settings.items() if add_index(line, name, value)]
+        return bool(found) and len(found) == len(command.words[1:] or settings)
+
+    def _note_empty(self, line: FileLine, scope: _Scope, before: int) -> None:
+        """Add the variables by which a command would install more, or that nothing is left."""
+        is_done = any(row.text for row in self.draft.lines[before:])
+        names = empty_variables(line.text, scope.values)
+        if lacking := [name for name in names if name in self.unset or not is_done]:
+            line.refuse(f"{lacking[0]} has no value: {_NAME_IT}")
+        elif not is_done:
+            line.note(NOT_NEEDED, "nothing is left to do")
+
     def _note_lost(self, line: FileLine, lost: Lost | None) -> bool:
         if lost:
             lost.note(line)
@@ -291,6 +317,8 @@ class ShellReader:
     def _is_text_kept(self, part: _Part, scope: _Scope) -> bool:
         """Add what becomes of a command whose words are not known, or which is several."""
         text = _without_wrappers(part.line.text)
+        if sets_index(text) and not _INSTALLS.search(text):
+            return not part.line.decided("pip_options", "--index-url")
         row = replacement_for("commands", text)
         if row and not (part.several and re.search(r"[|;&<>\n]", text)):
             return not part.line.decided("commands", text)
@@ -355,19 +383,6 @@ def _enters(part: _Part) -> bool:
     if part.command is None:
         return bool(re.match(r"(?:cd|pushd)\s", part.line.text)) and not part.several
     return part.command.program() in (*_ENTERS, "popd")
-
-
-def _assigned(part: _Part) -> dict[str, str]:
-    """Return the variables that a command sets to values which are known."""
-    command = part.command
-    if command is None:
-        return {}
-    if not command.words:
-        return dict(command.assigned)
-    if command.program() != "export":
-        return {}
-    pairs = (word.partition("=") for word in command.words[1:])
-    return {name: value for name, equals, value in pairs if equals and name.isidentifier()}
 
 
 def _without_wrappers(text: str) -> str:

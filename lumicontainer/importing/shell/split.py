@@ -190,6 +190,13 @@ def _silence(text: str, end: int) -> int:
     return arrow - 1 - text.endswith(("1", "2", "&"), 0, arrow - 1)
 
 
+def empty_variables(text: str, values: Mapping[str, str]) -> list[str]:
+    """Return the variables without a value that stand in a command for some of its words."""
+    bare = re.sub(r"'[^']*'|(?<!\S)-\S+", "", text)
+    names = (first or second for first, second in re.findall(r"\$(?:\{(\w+)\}|(\w+))", bare))
+    return [name for name in dict.fromkeys(names) if values.get(name) == ""]
+
+
 def command_words(text: str, values: Mapping[str, str]) -> list[str] | None:
     """Return the words of a simple command; None if it has a variable that is not known."""
     expanded = expand_variables(without_silence(text), values)

@@ -54,6 +54,15 @@ class Command(NamedTuple):
         """Return the plain name of what runs; empty if nothing does."""
         return self.words[0] if self.words else ""
 
+    def settings(self) -> dict[str, str]:
+        """Return the variables that it sets for later commands, to values which are known."""
+        if not self.words:
+            return dict(self.assigned)
+        if self.program() != "export":
+            return {}
+        pairs = (word.partition("=") for word in self.words[1:])
+        return {name: value for name, equals, value in pairs if equals and name.isidentifier()}
+
     def script(self) -> str | None:
         """Return the text that ``bash -c "text"`` runs; None for other commands."""
         if self.program() not in _SHELLS:

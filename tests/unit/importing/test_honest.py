@@ -96,7 +96,7 @@ def test_only_names_of_packages_are_carried(
     ],
 )
 def test_a_command_is_known_in_each_of_its_forms(dockerfile: Import, command: str) -> None:
-    draft = dockerfile(f"ARG EXTRA\nRUN {command}")
+    draft = dockerfile(f"ARG EXTRA=\nRUN {command}")
     assert ([*draft.python], draft.script, draft.missing()) == (["polars"], [], [])
 
 
