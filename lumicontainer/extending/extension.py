@@ -23,7 +23,7 @@ from lumicontainer.extending.reading.indexes import with_indexes
 from lumicontainer.extending.record import NAME, Record, extension_key, read_record
 from lumicontainer.extending.resolving import conflicts
 from lumicontainer.extending.resolving.left_out import find_left_out
-from lumicontainer.extending.resolving.replaced import find_replaced
+from lumicontainer.extending.resolving.replaced import find_replaced, require_fitting
 from lumicontainer.extending.resolving.resolution import Question, Refusal, Resolution
 from lumicontainer.extending.sources.prepare import Prepared, digest_of, prepare_sources
 from lumicontainer.host.mirrors import read_mirrors
@@ -297,6 +297,8 @@ def _resolved(
         lock = require_hashes(resolution.lock(question), order.additions.hashes)
     except Refusal as error:
         raise conflicts.explain(resolution, question, error) from error
+    facts = resolution.facts
+    require_fitting(lock, facts.packages, _accelerator(order.image, facts))
     for warning in find_left_out(resolution, question, resolution.versions(lock)):
         progress.say(str(warning))
     return lock
@@ -307,6 +309,13 @@ def _names(lines: Iterable[str]) -> Iterator[str]:
     for each in lines:
         with suppress(InvalidRequirement):  # A folder of the user's own code.
             yield normal(Requirement(each).name)
+
+
+def _accelerator(image: Path, facts: Facts) -> str:
+    """Return the accelerator of an image; PyTorch's libraries tell it if there is no record."""
+    if records.is_recorded(image):
+        return str(records.resolved(image)["platform"]["accelerator"])
+    return "rocm" if any("_hip." in each for each in facts.libraries) else ""
 
 
 def _pytorch_index(image: Path) -> str:

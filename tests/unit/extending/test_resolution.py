@@ -5,17 +5,23 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.errors import Problem, StepError
+from lumicontainer.errors import InputError, Problem, StepError
+from lumicontainer.extending import extension
 from lumicontainer.extending.container import Container, Mounts
+from lumicontainer.extending.extension import Order
 from lumicontainer.extending.facts import Facts, Installed
 from lumicontainer.extending.modules import require_modules
+from lumicontainer.extending.reading.additions import Additions
 from lumicontainer.extending.resolving import causes, conflicts
 from lumicontainer.extending.resolving.left_out import find_left_out
 from lumicontainer.extending.resolving.replaced import find_replaced
 from lumicontainer.extending.resolving.resolution import Question, Refusal, Resolution
+from lumicontainer.extending.sources.prepare import Prepared
 from lumicontainer.host.site import Site
 from lumicontainer.host.uv import find_uv
+from lumicontainer.image import records
 from lumicontainer.system import process
+from lumicontainer.system.terminal.progress import Progress
 
 from ...packages import write_source, write_wheel
 
@@ -253,3 +259,46 @@ def test_what_a_layer_compiles_is_no_package_to_add() -> None:
     assert (
         found["flash-attn has to be compiled for the image"] == "the layer flash-attention does it"
     )
+
+
+def resolve(index: Index, line: str, image: Facts = IMAGE) -> str:
+    """Return what is wrong with what an image would get; empty if it fits."""
+    order = Order(index.work / "image.sif", Additions((line,)), frozenset(), "")
+    try:
+        extension._resolved(index.resolution(image), order, Prepared(), Progress("none"))
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+@pytest.fixture
+def _without_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "is_recorded", lambda _: False)
+
+
+@pytest.mark.usefixtures("_without_record")
+def test_what_a_layer_compiles_is_not_added_for_another_package(index: Index) -> None:
+    index.wheel("top", "1.0", "deepspeed")
+    index.wheel("deepspeed", "0.18.2")
+    assert "deepspeed has to be compiled for the image" in resolve(index, "top")
+    has = IMAGE._replace(packages={"deepspeed": Installed("0.18.2", (), ("deepspeed",), "")})
+    assert resolve(index, "top", has) == ""
+
+
+@pytest.mark.usefixtures("_without_record")
+def test_a_version_without_code_for_the_accelerator_of_the_image_is_refused(index: Index) -> None:
+    index.wheel("bitsandbytes", "0.40.0")
+    rocm = IMAGE._replace(libraries=frozenset({"libtorch_hip.so"}))
+    assert "ask for 'bitsandbytes>=0.50.2'" in resolve(index, "bitsandbytes<0.41", rocm)
+    assert resolve(index, "bitsandbytes<0.41") == ""
+    index.wheel("bitsandbytes", "0.51.0")
+    assert resolve(index, "bitsandbytes", rocm) == ""
+
+
+def test_the_record_names_the_accelerator_of_an_image(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index.wheel("bitsandbytes", "0.40.0")
+    monkeypatch.setattr(records, "is_recorded", lambda _: True)
+    monkeypatch.setattr(records, "resolved", lambda _: {"platform": {"accelerator": "rocm"}})
+    assert "bitsandbytes 0.40.0 is too old for the image" in resolve(index, "bitsandbytes")
