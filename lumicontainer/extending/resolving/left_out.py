@@ -1,10 +1,12 @@
 """Say which newer versions of wanted packages are left out, and why."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
+from packaging.requirements import Requirement
 from packaging.version import Version
 
+from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import Problem
 from lumicontainer.extending.resolving import causes, conflicts
 from lumicontainer.extending.resolving.resolution import Question, Refusal, Resolution
@@ -14,14 +16,28 @@ def find_left_out(
     resolution: Resolution, question: Question, chosen: Mapping[str, str]
 ) -> Iterator[Problem]:
     """Yield a warning for each wanted package of which a newer version does not fit."""
-    newest: dict[str, str] = {}
-    with suppress(Refusal):
-        newest = resolution.newest(causes.registry_lines(question.lines))
-    for name, version in newest.items():
+    lines = causes.registry_lines(question.lines)
+    for name, version in _newest(resolution, lines, chosen).items():
         if name in chosen and Version(chosen[name]) < Version(version):
             what = f"{name} {version} is left out, and {chosen[name]} is added"
             why, hint = _explain(resolution, question, f"{name}=={version}")
             yield Problem(what, why=why, hint=hint, level="warning")
+
+
+def _newest(
+    resolution: Resolution, lines: Sequence[str], chosen: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the newest versions of added packages.
+
+    None is known of a package that has pre-releases only, and of one that no index has.
+    """
+    added = {each: chosen.get(normal(Requirement(each).name), "") for each in lines}
+    wanted = [each for each, version in added.items() if version]
+    finished = [each for each in wanted if not Version(added[each]).is_prerelease]
+    for some in (wanted, finished):
+        with suppress(Refusal):
+            return resolution.newest(some) if some else {}
+    return {}
 
 
 def _explain(resolution: Resolution, question: Question, newer: str) -> tuple[str, str]:

@@ -140,6 +140,17 @@ def test_a_newer_version_that_does_not_fit_the_image_is_named_with_the_reason(in
     assert "--allow-change base" in warning.hint
 
 
+def test_a_package_without_a_release_hides_no_warning_about_others(index: Index) -> None:
+    index.wheel("top", "1.0")
+    index.wheel("top", "2.0", "base<2")
+    index.wheel("early", "1.0b1")
+    resolution, question = index.resolution(), Question(["top", "early", "base"])
+    chosen = resolution.versions(resolution.lock(question))
+    assert chosen == {"top": "1.0", "early": "1.0b1"}
+    (warning,) = find_left_out(resolution, question, chosen)
+    assert warning.what == "top 2.0 is left out, and 1.0 is added"
+
+
 @pytest.mark.parametrize(
     ("line", "what", "says"),
     [
