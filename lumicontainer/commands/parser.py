@@ -2,9 +2,11 @@
 
 import argparse
 import importlib
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import takewhile
+from itertools import chain, pairwise, takewhile
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -82,7 +84,8 @@ class _Parser(argparse.ArgumentParser):
         """Parse arguments; exit with a hint if one is nearly an option of this parser."""
         parsed, rest = super().parse_known_args(args, namespace)
         rest = self._left(parsed, rest)
-        if problem := next(self._strange(rest, args or ()), None):
+        words = args or ()
+        if problem := next(chain(_misread_binds(parsed, words), self._strange(rest, words)), None):
             output.report(problem)
             raise SystemExit(INPUT_WRONG)
         return parsed, rest
@@ -122,6 +125,15 @@ class _Parser(argparse.ArgumentParser):
             hint = hint or near_hint(choice[1], re.findall("'(.+?)'", choice[2]))
         output.report(Problem(message, hint=hint or f"{self.prog} --help"))
         raise SystemExit(INPUT_WRONG)
+
+
+def _misread_binds(parsed: argparse.Namespace, words: Sequence[str]) -> Iterator[Problem]:
+    """Yield the problem of a bind that is read as the image: here -v is --verbose."""
+    for option, word in pairwise(words):
+        is_image = option == "-v" and getattr(parsed, "image", None) == Path(word)
+        if is_image and ":" in word and not os.path.lexists(word):
+            hint = habits.habit_hint(habits.VOLUME, word)
+            yield Problem(f"expected the file of an image, got '{word}'", hint=hint)
 
 
 def verb_module(verb: str) -> ModuleType:

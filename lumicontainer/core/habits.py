@@ -11,6 +11,7 @@ from collections.abc import Mapping
 VERB = "verb"
 RECIPE = "recipe"
 IMAGE = "image"
+VOLUME = "value of Docker's -v"
 KEY = "key of a recipe"
 NAME = "name of a layer"
 PARAMETER = "parameter"
@@ -19,6 +20,7 @@ ARGUMENT = "verb and its argument"
 MISTAKE = "message of argparse"
 FILE = "file to import"
 BASE_IMAGE = "base image"
+_BIND = "export SINGULARITY_BIND={word}, and name the image"
 _PRUNE = "lumicontainer cache prune removes what was not used lately"
 _RUN = "lumicontainer run IMAGE -- COMMAND"
 _EXTEND = "lumicontainer extend IMAGE PACKAGE -o mine.sqsh"
@@ -154,12 +156,13 @@ _TABLE: Mapping[str, Rows] = {
     ),
     IMAGE: (
         (r"(docker|oras|library|shub|docker-archive|docker-daemon|oci)://.*", _BASE),
-        (r"[./~][^:]*:[./].*", "export SINGULARITY_BIND={word}, and name the image"),
+        (r"[^:]+:(?!//)[./~].*", _BIND),
         (r"[\w./-]+:[\w.-]+", _BASE_IMAGE),
         (r".*\.(def|recipe|txt|yml)|(.*/)?Dockerfile", _IMPORT),
         (r".*\.yaml", "lumicontainer build {word}"),
         (r".*\.sqsh", "name the image, and mount this by --with {word}"),
     ),
+    VOLUME: ((".*", _BIND),),
     KEY: (
         ("packages|pip|conda|apt|requirements|python", _PACKAGES),
         ("channels|name|dependencies", "lumicontainer import FILE reads an environment of conda"),
