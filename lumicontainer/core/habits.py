@@ -30,6 +30,7 @@ _NO_DAEMON = "a container ends with its command: use ps and kill, or squeue and 
 _BASE_IMAGE = "lumicontainer init mine --base-image docker://{word}"
 _BASE = "lumicontainer init mine --base-image {word}"
 _IN_IMAGE = "lumicontainer run IMAGE -- lumi-entry train.py"
+_INDEX = "write it into a file for -r, or export "
 _INSPECT = "singularity inspect IMAGE prints what the engine knows"
 _REQUIRE = "write --require gpu, or another of gpu, network, nodes, ranks, mpi"
 _PACKAGES = "name them in a layer: lumicontainer init mine makes one to start from"
@@ -140,6 +141,9 @@ _TABLE: Mapping[str, Rows] = {
         ("-e", "write --editable {value}"),
         ("-f|--file", "write -r {value}"),
         ("-c|--channel", "leave it out: packages come from the index of pip"),
+        ("-i|--index-url|--pypi-url", f"{_INDEX}PIP_INDEX_URL={{value}}"),
+        ("--extra-index-url", f"{_INDEX}PIP_EXTRA_INDEX_URL={{value}}"),
+        ("--find-links", f"{_INDEX}PIP_FIND_LINKS={{value}}"),
         ("--no-deps|--force-reinstall", "leave it out: --allow-change NAME replaces a package"),
     ),
     "import": (("-f|--file|-r|--requirement", "lumicontainer import {value}"),),
