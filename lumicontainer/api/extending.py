@@ -67,7 +67,7 @@ def extend(request: ExtendRequest, on_progress: OnProgress | None = None) -> Ext
     image, output = request.image, request.output.absolute()
     sif.read_objects(image)
     require_folder_of(output, "output")
-    order = _read_order(request, output)
+    order = _read_order(request)
     if request.into:
         check_image_output(output)
         into.check_image(order)
@@ -82,10 +82,11 @@ def extend(request: ExtendRequest, on_progress: OnProgress | None = None) -> Ext
     return Extended(output, record.packages)
 
 
-def _read_order(request: ExtendRequest, output: Path) -> Order:
+def _read_order(request: ExtendRequest) -> Order:
     image, packages = request.image, request.packages
     if _INSTALLERS & {*packages[:1]} and "install" in packages:
-        hint = f"write the packages alone: lumicontainer extend {image} PACKAGE -o {output.name}"
+        places = [shlex.quote(str(each)) for each in (image, request.output)]
+        hint = "write the packages alone: lumicontainer extend {} PACKAGE -o {}".format(*places)
         raise InputError(Problem("expected packages, got a command", hint=hint))
     additions = read_additions(packages, request.requirements, request.editable)
     command = request.command or f"lumicontainer {shlex.join(request.words())}"
@@ -94,6 +95,7 @@ def _read_order(request: ExtendRequest, output: Path) -> Order:
 
 def _check_file(output: Path, inputs: Sequence[Path]) -> None:
     if output.suffix == ".sif":
-        hint = f"name it {output.with_suffix('.sqsh').name}, or write --into {output.name}"
+        name = shlex.quote(output.name)
+        hint = f"name it {output.with_suffix('.sqsh').name}, or write --into {name}"
         raise InputError(Problem("an extension is not an image", str(output), hint=hint))
     extension.check_output(output, inputs)

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -79,7 +80,8 @@ async def _build(builder: Builder, output: Path, *, verify: bool, more: int) -> 
             if verify:
                 await smoke.require_checks(builder, stack, partial)
             else:
-                builder.progress.say(f"not checked: lumicontainer verify {output.name} does that")
+                path = shlex.quote(str(output))
+                builder.progress.say(f"not checked: lumicontainer verify {path} does that")
         replace(partial, output)
     return stack
 

@@ -54,7 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
             say(f"+ {name}=={version}")
         count = units.count(len(added), "package")
         say(f"{output.name}: {count} added, {units.size(output.stat().st_size)}")
-        start = output.name if arguments.into else f"--with {output.name} {request.image.name}"
+        words = ["--with", request.output, request.image]
+        start = shlex.join(map(str, [request.output] if arguments.into else words))
         say(f"use it: lumicontainer run {start} -- COMMAND")
     write_document(f"{output}\n")
     return OK

@@ -1,6 +1,7 @@
 """Find what an image needs of this host: the binds of its platform and layers, and libraries."""
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,7 +92,7 @@ def static_needs(image: Path, platform: Platform) -> Needs:
     sources = _wanted(record, platform)
     if sources.libraries:
         why = "what these need in turn is found on the host that runs the image"
-        hint = f"call lumicontainer binds {image.name} in the job"
+        hint = f"call lumicontainer binds {shlex.quote(str(image))} in the job"
         what = "the image takes libraries of its host"
         raise HostError(Problem(what, str(image), why, hint))
     mounts = tuple(Mount(bind.path, bind.path, bind.reason) for bind in sources.binds)

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer.api import extending
+from lumicontainer.api.extending import Extended, ExtendRequest
+from lumicontainer.commands import extend
 from lumicontainer.commands.parser import make_parser
 from lumicontainer.errors import InputError, Problems
 from lumicontainer.extending import facts
@@ -414,3 +417,27 @@ def test_own_code_may_name_its_extras(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'mine'\nversion = '1'\n")
     found = read_additions([], [], [Path(f"{tmp_path}[dev,docs]")])
     assert found == Additions((f"-e {tmp_path}[dev,docs]",), code=(tmp_path,))
+
+
+def test_the_command_in_place_of_one_of_pip_can_be_pasted() -> None:
+    request = ExtendRequest(Path("my x.sif"), Path("my files/y.sqsh"), ["pip", "install", "rich"])
+    with pytest.raises(InputError, match=r"extend 'my x\.sif' PACKAGE -o 'my files/y\.sqsh'"):
+        extending._read_order(request)
+
+
+@pytest.mark.parametrize(
+    ("option", "words"), [("-o", "--with 'my y.sqsh' 'my x.sif'"), ("--into", "'my y.sqsh'")]
+)
+def test_the_command_that_uses_an_extension_can_be_pasted(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    option: str,
+    words: str,
+) -> None:
+    output = tmp_path / "my y.sqsh"
+    output.touch()
+    monkeypatch.setattr(extending, "extend", lambda *_: Extended(output, {"rich": "1.0"}))
+    line = ["extend", "my x.sif", "rich", option, "my y.sqsh"]
+    assert extend.run(make_parser(["extend"]).parse_args(line)) == 0
+    assert f"use it: lumicontainer run {words} -- COMMAND\n" in capsys.readouterr().err

@@ -213,6 +213,13 @@ def test_no_static_line_can_name_the_libraries_of_a_host(site: Site) -> None:
     assert "error: the image takes libraries of its host\n" in done.stderr
 
 
+def test_the_command_for_the_job_can_be_pasted(site: Site) -> None:
+    image = site.image(host_libraries=wanted(site))
+    spaced = image.rename(image.with_name("my image.sif"))
+    done = site.call("binds", "--static", spaced)
+    assert f"hint: call lumicontainer binds '{spaced}' in the job\n" in done.stderr
+
+
 def test_a_job_script_that_evaluates_what_binds_refuses_ends(site: Site) -> None:
     site.library.unlink()
     done = site.call("binds", site.image(host_libraries=wanted(site)))
