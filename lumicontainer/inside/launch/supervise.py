@@ -27,7 +27,8 @@ from typing import Any, NoReturn
 FORWARDED = (signal.SIGUSR1, signal.SIGUSR2)
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _KILLED = 128
-_PATIENCE = 2.0  # seconds in which the main thread must run handlers
+_PATIENCE = 2.0  # seconds in which the main thread must run handlers, and ranks must end
+_PATIENCE_OF_KERNEL = 0.5  # seconds in which it ends killed ranks, unless they wait for a device
 _PAUSE = 0.1
 
 
@@ -83,14 +84,21 @@ def _watch(reading: int, answered: threading.Event) -> None:
 
 def _end_by(number: int) -> NoReturn:
     """End this process without its main thread, after its ranks."""
-    for rank in ranks():
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(rank, number)
-    while any(ranks()):
-        time.sleep(_PAUSE)
+    _end_ranks(number)
     if tempfile.tempdir:
         shutil.rmtree(tempfile.tempdir, ignore_errors=True)
     os._exit(_KILLED + number)
+
+
+def _end_ranks(number: int) -> None:
+    """End the ranks by a signal; kill those that are left after a while."""
+    for signal_number, patience in ((number, _PATIENCE), (signal.SIGKILL, _PATIENCE_OF_KERNEL)):
+        for rank in ranks():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(rank, signal_number)
+        end = time.monotonic() + patience
+        while any(ranks()) and time.monotonic() < end:
+            time.sleep(_PAUSE)
 
 
 def _exit_code(error: BaseException) -> int | None:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer.inside.launch import supervise
+
 from ..conftest import PATH, SOURCE, Done, run, write_module
 
 TWO_RANKS = """
@@ -94,6 +96,20 @@ def test_a_launcher_ends_that_waits_in_native_code(tmp_path: Path, name: str, co
     """So does one that waits for an absent node: handlers of Python do not run meanwhile."""
     assert signalled(tmp_path, STUCK, signal.Signals[f"SIG{name}"])[0] == code
     assert list(tmp_path.glob("lumi-entry-*")) == []
+
+
+def test_a_rank_that_ignores_the_signal_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    ignoring = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.alarm(20);"
+    ignoring += "print('ready', flush=True); signal.pause()"
+    command = (sys.executable, "-c", ignoring)
+    monkeypatch.setattr(supervise, "_PATIENCE", 0.1)
+    monkeypatch.setattr(supervise, "_PATIENCE_OF_KERNEL", 20)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as rank:
+        assert rank.stdout is not None
+        assert rank.stdout.readline() == "ready\n"
+        monkeypatch.setattr(supervise, "ranks", lambda: [rank.pid] if rank.poll() is None else [])
+        supervise._end_ranks(signal.SIGTERM)
+        assert rank.returncode == -signal.SIGKILL
 
 
 def test_a_launcher_leaves_an_ignored_signal_ignored(tmp_path: Path) -> None:
