@@ -162,7 +162,7 @@ def test_show_prints_left_out_layers_and_unpinned_inputs(lumicontainer: Run, ask
     data = ask("show", "pytorch-deepspeed")
     assert set(data["omitted"]) == {"rocm", "slingshot", "rccl-plugin", "flash-attention"}
     assert "apt libfabric1" in data["layers"]["libfabric"]["not_pinned"]
-    assert data["layers"]["horovod"]["places"]["version"].endswith("layer.yaml:3:10")
+    assert data["layers"]["horovod"]["places"]["version"].endswith("layer.yaml:4:10")
     text = lumicontainer("show", "pytorch-deepspeed").stdout
     assert text.count("left out: ") == 4
     assert "not pinned: apt libfabric1, apt libfabric-bin\n" in text

@@ -261,7 +261,7 @@ def test_an_order_of_another_form_is_not_obeyed(order: dict[str, Any]) -> None:
                 stream.sendall(protocol.hello("0" * 32))
                 number = protocol.number_of_hello(next(lines).strip())
                 seal = Seal(KEY, "0" * 32, number, is_zero=True)
-                stream.sendall(seal.packed({"welcome": True}) + seal.packed(order))
+                stream.sendall(seal.pack({"welcome": True}) + seal.pack(order))
                 list(lines)
 
         threading.Thread(target=rank_0, daemon=True).start()
