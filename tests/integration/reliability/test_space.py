@@ -152,7 +152,7 @@ def test_a_disk_that_fills_up_costs_neither_the_image_nor_the_cache(
     [
         ("fsize=8192", 8, ["a file as large as the build needs", "8 KiB: ulimit -f unlimited"]),
         ("fsize=4194304", 8, ["a file as large as the build needs", "4096 KiB: ulimit -f unl"]),
-        ("nofile=16", 3, ["Too many open files", "which is 16: ulimit -n 4096"]),
+        ("nofile=20", 3, ["Too many open files", "which is 20: ulimit -n 4096"]),
     ],
 )
 def test_a_limit_of_files_is_named_with_what_to_do(
