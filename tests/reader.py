@@ -12,7 +12,7 @@ from .documents import BLOCKS, CODE, NOT_COMPARED, Block, Command
 
 BINARY = Path(sys.executable).parent
 HOME = "/home/you"
-"""What documents call the folder that a reader works in."""
+"""The name that documents give to the reader's folder."""
 TRAIN = """\
 import os, sys
 print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], *sys.argv[1:])

@@ -1,4 +1,4 @@
-"""What stands for AMD's packages: the files that the layer rocm looks at, and no program."""
+"""A stand-in for AMD's packages: the files that the layer rocm looks at, and no program."""
 
 from __future__ import annotations
 

@@ -243,31 +243,44 @@ def build_extension(
         count = units.count(len(chosen.packages), "package")
         with progress.step(f"install {count}") as task:
             installation = Installation(container, facts, task.line)
-            installation.install(chosen)
-            installation.require_no_hiding(order.changeable)
             indexed = "extra-index-url" in container.site.pip
             hint = hint_of_index(_pytorch_index(order.image), order.command, indexed=indexed)
-            installation.require_fitting_libraries(order.changeable, hint)
-            own = {each.name for each in chosen.packages if each.directory}
-            requested = {*_names((*order.additions.lines, *prepared.lines))}
-            require_modules(installation.tree, own, requested)
+            _install(installation, chosen, order, prepared, hint)
         packages = installation.distributions()
         for warning in facts.hidden(packages):
             progress.say(str(warning))
-        record = Record(
-            key=key,
-            image=order.image.name,
-            identity=before.identity,
-            packages=packages,
-            code=tuple(map(str, order.additions.code)),
-            command=order.command,
-            protected=facts.protected(),
-            lock=hashlib.sha256(lock.encode()).hexdigest(),
-        )
+        record = _record_of(order, key, before, packages, lock)
         (installation.tree / NAME).write_bytes(record.content())
         installation.tree.chmod(0o755)
         before.require_same()
         yield Built(installation.tree, lock, record, before)
+
+
+def _install(
+    installation: Installation, chosen: Pylock, order: Order, prepared: Prepared, hint: str
+) -> None:
+    """Install the chosen packages; raise ``StepError`` or ``InputError`` if they cannot work."""
+    installation.install(chosen)
+    installation.require_no_hiding(order.changeable)
+    installation.require_fitting_libraries(order.changeable, hint)
+    own = {each.name for each in chosen.packages if each.directory}
+    requested = {*_names((*order.additions.lines, *prepared.lines))}
+    require_modules(installation.tree, own, requested)
+
+
+def _record_of(
+    order: Order, key: str, before: ImageState, packages: Mapping[str, str], lock: str
+) -> Record:
+    return Record(
+        key=key,
+        image=order.image.name,
+        identity=before.identity,
+        packages=packages,
+        code=tuple(map(str, order.additions.code)),
+        command=order.command,
+        protected=before.facts.protected(),
+        lock=hashlib.sha256(lock.encode()).hexdigest(),
+    )
 
 
 def _site_of(order: Order, progress: Progress) -> Site:

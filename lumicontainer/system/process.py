@@ -404,7 +404,7 @@ async def _chunks(
             async with asyncio.timeout(min(left, patience.silence or math.inf)):
                 chunk = await output.read(1 << 16)
         except TimeoutError:
-            written = process_tree.written_bytes(pid) if patience.writing else before
+            written = process_tree.count_written_bytes(pid) if patience.writing else before
             if written == before and time.monotonic() < end:
                 raise SilentError(await _kill(output, pid)) from None
             before = written

@@ -82,7 +82,7 @@ def read_start(pid: int) -> int:
     return 0
 
 
-def written_bytes(pid: int) -> int:
+def count_written_bytes(pid: int) -> int:
     """Return how many bytes the processes of a session have written."""
     total = 0
     for _, each in descendants(pid):

@@ -1,4 +1,4 @@
-"""What is known to be bad is said before it is built, and an error refuses the build."""
+"""Known bad combinations are reported before a build, and an error refuses it."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a real bash and a real zsh make of a line when somebody presses the tabulator."""
+"""A real bash and a real zsh complete a line when somebody presses Tab."""
 
 import os
 import re

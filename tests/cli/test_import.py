@@ -1,4 +1,4 @@
-"""What ``import`` makes of files in the style of popular projects, and what it leaves alone."""
+"""Imports of files in the style of popular projects, and files that ``import`` leaves alone."""
 
 import json
 import re

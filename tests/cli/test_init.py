@@ -1,4 +1,4 @@
-"""What ``init`` writes can be built as it is, and takes nothing's place."""
+"""Files of ``init`` can be built as they are, and replace no others."""
 
 from pathlib import Path
 

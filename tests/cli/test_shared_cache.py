@@ -1,4 +1,4 @@
-"""What the commands print about a shared cache, and how they end."""
+"""The output and exit codes of the commands for a shared cache."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What the deliberate faults share: the first recipe's image, its files, and those of others."""
+"""Fixtures of the deliberate faults: the first recipe's image, its files, and those of others."""
 
 from collections.abc import Iterator
 from pathlib import Path

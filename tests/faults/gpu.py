@@ -53,7 +53,7 @@ class Node:
     """Hold how a node and an image differ from those that are well."""
 
     python: str = ""
-    """What is done first in each process of Python that runs a check."""
+    """Code that runs first in each process of Python that runs a check."""
     env: Mapping[str, str] = field(default_factory=dict)
     gpus: int = GPUS
     known: int = GPUS
@@ -62,9 +62,9 @@ class Node:
     """The version of the driver's module; that of ROCm 6.3, as LUMI has it."""
     binds: Mapping[Path, str] = field(default_factory=dict)
     changes: Mapping[str, Any] = field(default_factory=dict)
-    """What every check is to say in the place of what it does."""
+    """The output of every check in place of its work."""
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Those of layers, in the place of what the image for LUMI-G has."""
+    """Checks of layers, in place of the ones of the image for LUMI-G."""
     edit: tuple[str, str, str] | None = None
     """A file of the node, a text in it, and what takes its place."""
 

@@ -13,7 +13,7 @@ from lumicontainer.host.site import debian_mirror
 
 SUITE = "trixie"
 PYTHON = "3.11"
-"""That of the first recipe's image."""
+"""The value of the first recipe's image."""
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lumicontainer-tests"
 
 

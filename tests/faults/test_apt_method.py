@@ -1,4 +1,4 @@
-"""What stands before apt's methods ends with apt, whatever apt sends, and however apt ends."""
+"""The program before apt's methods ends with apt, whatever apt sends, and however apt ends."""
 
 import os
 import re

@@ -35,18 +35,18 @@ VALUES = (
     *(None, True, -1, 1.5, 10**400, "", "x" * 9000, "\x1b[2J\0", "\ud800", "../..", [], {}),
     *([[]], {"": None}, ["a"], {"files": {"install.sh": "xyz"}}, {"compiled": {"a": []}}),
 )
-"""What stands in the place of a fact of an object."""
+"""Values in place of a fact of an object."""
 TEXTS = (
     *(b"", b"null", b"[]", b"NaN", b"\0", b"\xff\xfe{}", b"{", b'{"key": 1e999}', b"9" * 5000),
     *(b"[" * 200_000, b'{"a":' * 200_000, b'{"key":"key","key":"other"}', b" " * 100_000),
 )
-"""What stands in the place of a file."""
+"""Contents in place of a file."""
 ROWS = (
     *(b"\n", b"x", b"0  ../evil\n", b"0  a\0b\n", b"0  \n", b"0  .\n", b"0  ..\n", b"\xff  a\n"),
     *(b"0  sums\n", b"0  a\n0  a\n", b"0  " + b"a" * 9000 + b"\n", b"0  a/b\n" * 10_000),
     b"0  layer.squashfs\r\n",
 )
-"""What stands in the place of sums."""
+"""Contents in place of sums."""
 
 
 def texts() -> Iterator[bytes]:

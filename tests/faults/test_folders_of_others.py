@@ -1,4 +1,4 @@
-"""What others could replace is not used: the kernel's own answer to an attack is the measure."""
+"""Folders that others could replace are not used: the kernel's answer to an attack shows it."""
 
 import os
 import subprocess

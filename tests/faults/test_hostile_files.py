@@ -1,4 +1,4 @@
-"""What others wrote into an image file is no command of the host, and no path of it."""
+"""Content of a foreign image file never becomes a command or a path of the host."""
 
 import json
 import subprocess

@@ -10,7 +10,7 @@ from .stand_in_layers import LIBRARIES, scratch
 
 CHECK = "rccl-plugin/interface"
 KNOWN = "ncclNetPlugin_v6"
-"""What Debian's RCCL asks of a plugin."""
+"""The symbols that Debian's RCCL needs in a plugin."""
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ WITHOUT = {
     "rocm/mount_points": "/user-software not found, which LUMI's modules bind",
     "slingshot/libfabric": "libfabric.so.1 was built without libcxi: it cannot reach Slingshot",
 }
-"""What is said of the workstation's image, whose layers are other ones."""
+"""Facts of the workstation's image, which has other layers."""
 
 FAULTS: dict[str, list[tuple[Change, str]]] = {
     "apex/optimizers": [

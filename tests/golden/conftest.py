@@ -1,4 +1,4 @@
-"""What the golden tests share."""
+"""Fixtures of the golden tests."""
 
 import base64
 import hashlib

@@ -39,7 +39,7 @@ COMPRESSIONS = ("zstd", "gzip") if find_engine().compression == "zstd" else ("gz
 """The compressions that this host's engine reads, the default first."""
 
 STRANGE_LINES = {name: value for name, value in STRANGE.items() if not {*"\r\n"} & {*value}}
-"""Those that a Dockerfile can hold too, and that reach Docker's client as text."""
+"""Values that a Dockerfile can hold too, and that reach Docker's client as text."""
 
 SMALL = {
     "small.yaml": (
@@ -109,7 +109,7 @@ def pasted(command: str, *, cwd: Path | None = None, env: dict[str, str] | None 
 
 
 LIMIT = "300s"
-"""What ends a run whose ranks wait for each other; one takes half a minute."""
+"""Ends a run whose ranks wait for each other; a run takes half a minute."""
 
 
 def srun(

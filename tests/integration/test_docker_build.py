@@ -39,7 +39,7 @@ GREET = SMALL["layers/greet/layer.yaml"] + "secrets: [token]\n"
 OF_THE_ENGINE = re.compile(
     r"\.singularity\.d(/|$)|\.(exec|run|shell|test)$|environment$|singularity$"
 )
-"""What Apptainer adds to a base; one by Docker has only what engines read."""
+"""Files that Apptainer adds to a base; one by Docker has only what engines read."""
 WAY = """
 import contextlib, socket, sys, threading
 from pathlib import Path

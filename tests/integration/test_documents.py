@@ -27,7 +27,7 @@ HERE = (
     (r"--nproc 8", "--nproc 2"),
     (r"SINGULARITY_BIND=\S+", "SINGULARITY_BIND=/var/tmp"),
 )
-"""What a script for LUMI needs to run on two nodes without GPUs."""
+"""Changes that let a script for LUMI run on two nodes without GPUs."""
 SITE = (
     (
         "--platform lumi-g --on small --time 2d --account project_465000001 --jobs 16",

@@ -1,4 +1,4 @@
-"""What a user sees of a first build, and a shell in its image."""
+"""The output of a first build, and a shell in its image."""
 
 import re
 import shlex

@@ -20,7 +20,7 @@ PATH = "/usr/local/bin:/usr/bin:/bin"
 STRANGE = r"""it's $(id) `id` [id] {x} \ "q" ]==] %d é; # a"""
 """A folder, and words, that Lua, Tcl or a shell could read as something else."""
 VALUE = STRANGE.translate(dict.fromkeys(map(ord, "$`\\")))
-"""What an engine gives to a container as it is."""
+"""Variables that an engine passes to a container unchanged."""
 SITE = "summary: x\naccelerator: cpu\nbinds:\n  - {path: /srv, reason: data lies there}\n"
 LUMI_BINDS = (
     "family('containerbindings')\nsetenv('SINGULARITY_BIND', '/pfs,/scratch')\n",

@@ -28,9 +28,9 @@ OPENED = re.compile(r'^(?:open|openat|openat2|creat)\((?:[A-Z_0-9]+<(.*?)>, )?"(
 BEGUN = re.compile(r"^(?:clone|clone3|fork|vfork)\(.*\)\s+= (\d+)$")
 ENTRY = 'execve("/usr/local/bin/lumi-entry"'
 PROGRAM = 'execve("/opt/venv/bin/python3", ["/opt/venv/bin/python3", "/'
-"""What lumi-entry becomes; its own processes have options between the name and a path."""
+"""The program of a rank; processes of lumi-entry have options between the name and a path."""
 SAID = r"(preflight of .* not checked: names .*\n)?affinity: .* rank \d+ gpu .*\n"
-"""What a rank prints; the interfaces of this node have no address."""
+"""The output of a rank; the interfaces of this node have no address."""
 IMAGE = ("/opt", "/usr", "/lib", "/lib64", "/etc", "/.singularity.d")
 LOCALTIME = "/etc/localtime"
 """The engine shows the host's in every container, and every Python reads it as it starts."""

@@ -1,4 +1,4 @@
-"""What the user set wins over what the image sets, by whichever way it was set."""
+"""Values of the user win over those of the image, however they are set."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What render prints for LUMI is built where nobody has user namespaces: under PRoot.
+"""A rendered definition is built under PRoot where nobody has user namespaces, as on LUMI.
 
 The base is a tree that belongs to an ordinary user, as the engine unpacks one; root then lays over
 it what SingularityCE 4 does while %post runs (internal/pkg/build/stage.go, and addIdentityMount of

@@ -1,4 +1,4 @@
-"""What a newcomer starts with works, and does nothing twice."""
+"""The first commands of a newcomer work, and do nothing twice."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What ``provider: host`` takes from a host that looks like LUMI's."""
+"""``provider: host`` takes libraries of a host that looks like LUMI's."""
 
 from collections.abc import Sequence
 from pathlib import Path

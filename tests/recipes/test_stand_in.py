@@ -8,7 +8,7 @@ from lumicontainer.core.resolve.resolve import resolve
 from ..conftest import ROOT
 
 OTHERWISE = {"provider", "version", "OPT_DIM"}
-"""What may differ: where the source is from, and how much of it is compiled."""
+"""Allowed differences: where the source is from, and how much of it is compiled."""
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def until(holds: Callable[[], object]) -> None:
 
 
 class Screen:
-    """What a terminal shows, with all that has scrolled up."""
+    """The text of a terminal, with all that has scrolled up."""
 
     def __init__(self, text: str, columns: int, height: int) -> None:
         self.columns, self.height = columns, height

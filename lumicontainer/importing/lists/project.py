@@ -16,7 +16,7 @@ from lumicontainer.system.files.recipe_folder import display
 def read_project(draft: Draft, name: str) -> None:
     """Add what a project requires, without its extras and groups.
 
-    Raises ``InputError`` if the file is none of a project.
+    Raises ``InputError`` if the file does not describe a project.
     """
     text, data = _read(draft, name)
     project = data.get("project", {})

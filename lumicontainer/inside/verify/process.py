@@ -162,7 +162,7 @@ def _stacks(process: Process, output: _Output, at_once: Callable[[], str], repor
         if pythons and time.monotonic() > aborts:
             _send_each([pid for pid in pythons if not _has_written(pid, report)], signal.SIGABRT)
             pythons = []
-    written = _written_stacks(report)
+    written = _read_stacks(report)
     return f"{written}\nprocesses on {os.uname().nodename} at that time:\n{lines}"
 
 
@@ -182,7 +182,7 @@ def _has_written(pid: int, report: str) -> bool:
         return False
 
 
-def _written_stacks(report: str) -> str:
+def _read_stacks(report: str) -> str:
     """Return the stacks that the processes of a check in Python have written, at most MOST."""
     text = ""
     for path in sorted(glob.glob(python_check.stacks(glob.escape(report), "*"))):

@@ -1,4 +1,4 @@
-"""What changed is seen: by the second build of `--check`, by the checks of the whole image."""
+"""Changes are seen: by the second build of `--check`, by the checks of the whole image."""
 
 import shutil
 

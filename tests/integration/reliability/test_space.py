@@ -19,7 +19,7 @@ from .conftest import place_in
 
 KIB, MIB = 1 << 10, 1 << 20
 LARGE = {"cache": 100 * MIB, "temporary": 230 * MIB, "images": 100 * MIB}
-"""What the last layer takes, of which the cache knows only that it took 100 KiB."""
+"""The size of the last layer; the cache knows only that it took 100 KiB."""
 PLACES = ("cache", "temporary", "images")
 
 

@@ -1,4 +1,4 @@
-"""What is said of the places of a build before it begins."""
+"""A build reports missing disk space before it begins."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What layers set arrives in a container as it was written, and no engine reads it otherwise."""
+"""Variables of layers arrive in a container as written, and each engine reads them alike."""
 
 import subprocess
 from collections.abc import Callable, Mapping

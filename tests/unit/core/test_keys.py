@@ -15,7 +15,7 @@ from lumicontainer.errors import Place
 from ..worlds import HERE, LAYER, WORLD, World, another, compiling
 
 BASE, STEP, INSTALL, RECORD, NOTHING = "base", "step", "install", "record", "nothing"
-"""What a change rebuilds: all; the layer, its wheels and all above; the same without its wheels;
+"""Steps that a change rebuilds: all; the layer, its wheels and all above; all of these but wheels;
 the last step, which bakes in the record; nothing."""
 CASE = "case"
 """Another text would be refused here: one of ``CASES`` changes it."""
@@ -62,7 +62,7 @@ FIELDS = {
     "Variant.parameters": STEP,
     "Variant.requires": CASE,
 }
-"""What a change of a field rebuilds; of a type, where all of its fields are alike."""
+"""The steps that a change of a field rebuilds; of a type, where all of its fields are alike."""
 PLACES = {
     "layer.bootstrap.*": NOTHING,
     "layer.providers.second.*": NOTHING,

@@ -1,4 +1,4 @@
-"""What becomes a layer of an image must not replace links or files of it by folders."""
+"""A new layer of an image must not replace its links or files by folders."""
 
 from pathlib import Path
 

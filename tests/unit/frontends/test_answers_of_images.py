@@ -1,4 +1,4 @@
-"""What a program of an image prints decides neither about files nor about code of the host."""
+"""The output of an image's programs decides neither about files nor about code of the host."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What of the host has to be bound is found out, and what cannot work is said."""
+"""Libraries of the host that must be bound are found, and missing ones are reported."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

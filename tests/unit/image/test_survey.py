@@ -1,4 +1,4 @@
-"""What an image that was built elsewhere holds is read from its own files."""
+"""The content of an image that was built elsewhere is read from its own files."""
 
 from __future__ import annotations
 

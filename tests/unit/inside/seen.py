@@ -1,4 +1,4 @@
-"""What launchers really put into the environment of a process.
+"""Variables that real launchers put into the environment of a process.
 
 Written down from Slurm 22.05 with three nodes and MPICH 4.0 (its mpiexec on its own, and in a batch
 job); Open MPI's and PALS' from their documents. Left out: what names users, ports and folders, and

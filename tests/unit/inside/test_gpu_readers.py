@@ -1,4 +1,4 @@
-"""What checks for GPUs read: RCCL's log and files, what rccl-tests and OSU print, places."""
+"""Readers of the checks for GPUs: RCCL's log and files, output of rccl-tests and OSU, places."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""What is baked into images fits there: old Pythons, a definition's text, a quick start."""
+"""Code that is baked into images fits there: old Pythons, a definition's text, a quick start."""
 
 import ast
 import shutil

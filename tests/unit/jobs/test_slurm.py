@@ -1,4 +1,4 @@
-"""Which states of a job end, and what is said of those that do not; what Slurm is asked."""
+"""States of jobs: final ones, messages about the others, and the questions for Slurm."""
 
 import os
 from collections.abc import Callable

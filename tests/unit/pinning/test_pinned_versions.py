@@ -1,4 +1,4 @@
-"""Which versions ``lock`` chooses: uv asks a folder of packages, and builds nothing."""
+"""The versions that ``lock`` chooses: uv asks a folder of packages, and builds nothing."""
 
 from pathlib import Path
 

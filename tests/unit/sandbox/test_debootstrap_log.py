@@ -1,4 +1,4 @@
-"""What debootstrap writes to its log is printed while it works."""
+"""The log of debootstrap is printed while it works."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What layers make together is what one after the other makes on a disk."""
+"""Layers together make the tree that they make on a disk one after the other."""
 
 import shutil
 import tempfile

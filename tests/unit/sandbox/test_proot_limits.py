@@ -1,4 +1,4 @@
-"""What PRoot cannot do is found in scripts, and only where a program would do it."""
+"""Scripts are searched for work that PRoot cannot do, and only where a program would do it."""
 
 from collections.abc import Callable
 

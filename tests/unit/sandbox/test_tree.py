@@ -84,7 +84,7 @@ CHANGES: tuple[tuple[Callable[[Path], object], set[str]], ...] = (
     (lambda tree: (tree / "a/link").unlink(), {"a", "-a/link"}),
     (lambda tree: shutil.rmtree(tree / "a/b"), {"a", "-a/b", "a/file", "third"}),
 )
-"""What a step does, and the paths of its layer."""
+"""The commands of a step, and the paths of its layer."""
 
 
 def test_a_layer_has_the_changed_paths_and_comes_back(tree: Tree) -> None:

@@ -23,7 +23,7 @@ LOCKING = {
     "--output": lambda folder: partial.hold_folder(folder).__enter__(),
     "another --output": lambda folder: partial.partial_file(folder / "x.sif").__enter__(),
 }
-"""What takes locks, by the setting that names another folder."""
+"""Functions that take locks, by the setting that names another folder."""
 
 
 @pytest.mark.parametrize("setting", LOCKING)

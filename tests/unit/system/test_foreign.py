@@ -1,4 +1,4 @@
-"""What a container leaves is taken as files, or not at all."""
+"""Files that a container leaves are taken as files, or not at all."""
 
 import os
 import socket

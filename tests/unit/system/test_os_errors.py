@@ -1,4 +1,4 @@
-"""What the system refuses is reported with a hint, by the helper programs of a build, too."""
+"""Errors of the system are reported with a hint, by the helper programs of a build, too."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""What checks measured is drawn to scale; other values are left out."""
+"""Measurements of checks are drawn to scale; other values are left out."""
 
 from typing import Any
 

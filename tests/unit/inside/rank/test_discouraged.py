@@ -1,4 +1,4 @@
-"""What a user exports against better knowledge is obeyed, and said once, by one rank."""
+"""Discouraged variables of a user stay, and one rank warns once."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What users bring of their own launchers is named: horovodrun, a configuration of accelerate."""
+"""Launchers that users bring are named: horovodrun, a configuration of accelerate."""
 
 import json
 from pathlib import Path

@@ -152,7 +152,7 @@ def test_interrupted_ranks_leave_no_caches_on_their_node(tmp_path: Path, started
 
 
 def test_stacks_of_ranks_that_mpiexec_starts_are_apart(tmp_path: Path) -> None:
-    """Those of a rank are longer than a pipe holds."""
+    """The stacks of a rank are longer than a pipe holds."""
     image = Image(tmp_path / "image")
     write_mpiexec(tmp_path)
     needs = {"tasks": 2, "mpi": True}

@@ -1,4 +1,4 @@
-"""What came of a check follows from how its processes ended, and what they measured."""
+"""The outcome of a check follows from how its processes ended, and what they measured."""
 
 import json
 from typing import Any
