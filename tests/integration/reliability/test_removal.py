@@ -1,8 +1,11 @@
 """Another program removes files of a running build, as `rm` does and what empties /tmp."""
 
+import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,9 +58,20 @@ def remove_cache(place: Place, waits: Path) -> None:
 
 
 def remove_temporary(place: Place, waits: Path) -> None:
+    """Remove the folder of a build whose step cannot fail before all of it is gone."""
     assert waits.is_relative_to(place.temporary)
     (folder,) = place.temporary.iterdir()
+    processes = [int(line.split()[0]) for line in place.living()]
+    send(processes, signal.SIGSTOP)
     remove(folder)
+    send(processes, signal.SIGCONT)
+
+
+def send(processes: list[int], number: signal.Signals) -> None:
+    """Send a signal to those processes that still live."""
+    for each in processes:
+        with suppress(ProcessLookupError):
+            os.kill(each, number)
 
 
 def remove_some(place: Place, waits: Path) -> None:
