@@ -17,6 +17,7 @@ from lumicontainer.importing.context import ignoring
 from lumicontainer.importing.draft import CARRIED, MAX_PATH, NOT_NEEDED, Draft, FileLine
 from lumicontainer.importing.environment import READABLE
 from lumicontainer.importing.lists.requirements import inner_name
+from lumicontainer.importing.lists.settings import NAMES, add_settings, are_settings
 from lumicontainer.importing.shell.losses import Losses
 from lumicontainer.system.files.recipe_folder import (
     MAX_DEPTH,
@@ -83,11 +84,25 @@ class Copies:
     def _remember(self, target: str, name: str) -> None:
         self._places[PurePosixPath(target)] = (next(self._numbers), name)
 
-    def mount(self, source: str, target: str) -> None:
+    def mount(self, line: FileLine, source: str, target: str) -> None:
         """Note that one command has a file or a folder at a path, and the image has not."""
-        place = target.rstrip("/")
-        self._remember(place, inner_name(source.lstrip("/")))
+        place, name = target.rstrip("/"), inner_name(source.lstrip("/"))
+        self._remember(place, name)
         self.losses.lose(place, "/")
+        files = {f"{name}/{each}".lstrip("/"): each for each in NAMES}
+        files |= {name: place} if are_settings(place) else {}
+        for file, path in files.items():
+            if self.draft.has_file(file):
+                self.add_settings(line, file, path)
+
+    def add_settings(self, line: FileLine, name: str, path: str) -> bool:
+        """Add the indexes of a copied file that pip or uv reads at a path; return if it has any."""
+        try:
+            content = read_bytes(self.draft.folder, name)
+        except InputError as error:
+            line.refuse(_reason(error))
+            return True
+        return add_settings(line, path, content)
 
     def add(self, line: FileLine, source: str, target: str, mode: int = 0) -> None:
         """Add the copy of a file or a folder to an absolute path of the image.
@@ -166,6 +181,7 @@ class Copies:
             inner = file.name.removeprefix(name).lstrip("/")
             self._refuse(line.part(f"COPY {file.name} {target}/"), f"{target}/{inner}", READABLE)
             files.remove(file)
+        files = [file for file in files if not self._are_settings(line, file, file.name)]
         files = [file for file in files if not is_file_of(file)]
         draft.files |= {f"{FOLDER}/{file.name}": file for file in files}
         quoted, inner = shlex.quote(target), shlex.quote(f"{FOLDER}/{name}".rstrip("/") + "/.")
@@ -215,7 +231,14 @@ class Copies:
         name = f"line-{line.number}-{PurePosixPath(target).name}"
         self._install(line, LayerFile(name, 0o644, content.encode()), target, mode)
 
+    def _are_settings(self, line: FileLine, file: LayerFile, target: str) -> bool:
+        """Add the indexes that a file chooses for pip or uv; return whether it chooses any."""
+        return are_settings(target) and add_settings(line, target, file.content)
+
     def _install(self, line: FileLine, file: LayerFile, target: str, mode: int) -> None:
+        if self._are_settings(line, file, target):
+            self.losses.lose(target, "/")
+            return
         own = f"{FOLDER}/{file.name}"
         command = shlex.join(["install", "-D", "-m", f"{mode or file.mode:o}", own, target])
         if why := hazard(command):

@@ -201,7 +201,7 @@ class _Reader(ShellReader):
         rest = each.text
         while option := _OPTION.match(rest):
             rest = rest[option.end() :].lstrip("\\\n \t")
-            if option[1] == "mount" and not self._is_mounted(option[2] or ""):
+            if option[1] == "mount" and not self._is_mounted(line, option[2] or ""):
                 why = "it needs a mount of another stage or a secret: see 'secrets' of layer.yaml"
                 line.refuse(why)
                 return
@@ -218,13 +218,14 @@ class _Reader(ShellReader):
             rest = "\n".join([rest, *chain.from_iterable(bodies)])
         self.read_shell(lines + rest, each.line, self.values)
 
-    def _is_mounted(self, text: str) -> bool:
+    def _is_mounted(self, line: FileLine, text: str) -> bool:
         """Return whether a mount of RUN is not needed here, or is one of the context."""
         keys = dict(each.partition("=")[::2] for each in text.split(","))
         kind = keys.get("type", "bind")
         if kind == "bind" and "from" not in keys:
             target = keys.get("target") or keys.get("dst") or keys.get("destination", "")
-            self.copies.mount(keys.get("source") or keys.get("src", ""), self._target(target))
+            source = keys.get("source") or keys.get("src", "")
+            self.copies.mount(line, source, self._target(target))
             return True
         return kind in ("cache", "tmpfs")
 

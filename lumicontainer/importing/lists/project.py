@@ -1,11 +1,20 @@
 """Read what a project requires: ``pyproject.toml`` (PEP 621), and locks of uv and PEP 751."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
+
+from packaging.utils import canonicalize_name
 
 from lumicontainer.errors import Fault, InputError, Problem
 from lumicontainer.importing.draft import NOT_NEEDED, Draft, FileLine, bounded, imported_text
 from lumicontainer.importing.lists.requirements import add_requirement
+from lumicontainer.importing.lists.settings import (
+    add_indexes,
+    other_indexes,
+    project_indexes,
+    uv_sources,
+)
 from lumicontainer.packages.project import DEPENDENCIES, listed_requirements
 from lumicontainer.packages.pylock import PylockError, hashes_of, read_pylock, requirement_of
 from lumicontainer.packages.toml import TomlError, read_toml
@@ -23,12 +32,29 @@ def read_project(draft: Draft, name: str) -> None:
     if "project" not in data or not isinstance(project, dict):
         hint = "list what it requires under [project] (PEP 621), or name a requirements.txt"
         raise InputError(Problem("expected a project with dependencies", name, hint=hint))
+    sources = uv_sources(data)
     for each in bounded(name, listed_requirements(data, DEPENDENCIES), "requirement"):
         if isinstance(each, Fault):
             FileLine(draft, name, 1, "dependencies").refuse(each.what)
         else:
-            add_requirement(_line(draft, name, text, each), each)
+            _add_required(_line(draft, name, text, each), each, sources)
+    add_indexes(FileLine(draft, name, 1), bounded(name, project_indexes(data), "index"))
     _note_rest(FileLine(draft, name, 1), text, data)
+
+
+def _add_required(line: FileLine, each: str, sources: Mapping[str, Any]) -> None:
+    """Add a requirement, from where uv takes it if the project says so."""
+    found = re.match(r"[\w.-]+", each)
+    source = sources.get(canonicalize_name(found[0])) if found else None
+    if not source or "index" in source:
+        # The index itself is missing.
+        add_requirement(line, each)
+    elif isinstance(source.get("git"), str):
+        add_requirement(line, f"{line.text} @ git+{source['git']}@{source.get('rev', '')}")
+    elif isinstance(source.get("url"), str):
+        add_requirement(line, f"{line.text} @ {source['url']}")
+    else:
+        line.refuse("tool.uv.sources names another place, and an index may have another package")
 
 
 def _note_rest(line: FileLine, text: str, data: Mapping[str, Any]) -> None:
@@ -82,6 +108,8 @@ def read_uv_lock(draft: Draft, name: str) -> None:
             add_requirement(line, f"{each.name} @ {url}")
         else:
             add_requirement(line, line.text)
+    indexes = other_indexes(each.source.get("registry") for each in packages)
+    add_indexes(FileLine(draft, name, 1), bounded(name, indexes, "index"))
 
 
 def read_locked_packages(draft: Draft, name: str) -> None:
@@ -102,3 +130,5 @@ def read_locked_packages(draft: Draft, name: str) -> None:
             line.refuse(meant.why)
         else:
             add_requirement(line.part(meant), meant, hashed=bool(hashes_of(each)))
+    indexes = other_indexes(each.index for each in lock.packages)
+    add_indexes(FileLine(draft, name, 1), bounded(name, indexes, "index"))

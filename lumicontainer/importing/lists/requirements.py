@@ -29,7 +29,7 @@ _FILE = re.compile(r"(?i)^(?!ruamel\.)[^\s@:=<>!~;]*\.(txt|in|toml|lock|whl|cfg|
 """A word that names a file, though some are names of packages by their letters."""
 _SETTING = re.compile(r"(?:(?:PIP|UV)_|(?:global|site|install|wheel|download)\.)([\w-]+)")
 _SET = re.compile(r"(?<![\w$-])(?:(?:PIP|UV)_\w+(?==)|(?:global|site|install)\.[\w-]+(?=\s))")
-_OFF = ("", "0", "false", "no", "off")
+_OFF = ("", "0", "false", "no", "off", "/dev/null")
 _PROJECT = (
     "it installs a project with what that requires; name what it requires, and bind your code"
 )

@@ -19,6 +19,7 @@ from lumicontainer.importing.draft import (
 )
 from lumicontainer.importing.environment import READABLE, add_index, add_variable
 from lumicontainer.importing.lists.requirements import sets_index
+from lumicontainer.importing.lists.settings import are_settings, chooses_index
 from lumicontainer.importing.replacements import replacement_for, table
 from lumicontainer.importing.shell import products
 from lumicontainer.importing.shell.downloads import read_download
@@ -57,6 +58,7 @@ _RESERVED = (
     *("select", "function", "time", "coproc", "in"),
 )
 _ENTERS = ("cd", "pushd")
+_COPIES = ("cp", "mv", "ln", "install")
 _ENGINE = (
     r">>?\s*[\"']?(?:\$\{?(?:SINGULARITY|APPTAINER)_ENVIRONMENT\}?"
     r"|/environment|/\.singularity\.d/env/[\w.-]+)[\"']?(?=\s|$)"
@@ -270,6 +272,8 @@ class ShellReader:
         if setting := _SETTING.fullmatch(part.line.text.strip()):
             add_variable(part.line, setting[2], setting[4], self.losses)
             return False
+        if self._writes_index(part, scope):
+            return False
         if part.command is None:
             return self._is_text_kept(part, scope)
         return not self._is_decided(part, scope) and self._is_other_kept(part, scope)
@@ -293,6 +297,19 @@ class ShellReader:
                 lost = lost and _for_other(part, lost)
                 return self._note_lost(line, lost) or line.decided("commands", each)
         return False
+
+    def _writes_index(self, part: _Part, scope: _Scope) -> bool:
+        """Add the indexes of settings of pip or uv that a command writes; False for none."""
+        line, command = part.line, part.command
+        if chooses_index(line.text):
+            return line.decided("pip_options", "--index-url")
+        written = [*filter(are_settings, products.products(part.plain, command))]
+        if not command or not written or command.program() not in _COPIES:
+            return False
+        names = (self.copies.find(whole_path(word, scope.folder)) for word in command.words[1:])
+        copied = [name for name in names if name and self.draft.has_file(name)]
+        found = [self.copies.add_settings(line, name, written[0]) for name in copied]
+        return any(found) or (not found and line.decided("pip_options", "--config-file"))
 
     def _sets_index_alone(self, line: FileLine, command: Command) -> bool:
         """Add the indexes that variables choose; return whether the command does nothing else."""

@@ -105,3 +105,115 @@ def test_a_package_without_a_name_is_missing(
 def test_a_file_that_no_line_copies_is_not_read(dockerfile: Import) -> None:
     draft = dockerfile("RUN pip install -r requirements.txt", **{"requirements.txt": "polars\n"})
     assert notes(draft) == ["no line copies it into the image"]
+
+
+PIP_CONF = (
+    f"[global]\nindex_url = {URL}\nextra-index-url =\n  {URL}\n  https://u:pw@other.example\n"
+)
+UV_TOML = f'[[index]]\nname = "own"\nurl = "{URL}"\n[pip]\nfind-links = ["/wheels"]\n'
+OF_PIP = [
+    f"--index-url {URL}",
+    f"--extra-index-url {URL}",
+    "--extra-index-url https://other.example",
+]
+OF_UV = [f"--index {URL}", "--find-links /wheels"]
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("COPY pip.conf /etc/pip.conf", OF_PIP),
+        ("COPY pip.conf /root/.config/pip/", OF_PIP),
+        ("COPY own /etc/pip.conf", OF_PIP),
+        ("COPY own /tmp/own\nRUN cp /tmp/own /etc/pip.conf", OF_PIP),
+        ("RUN --mount=type=bind,source=pip.conf,target=/etc/pip.conf pip install rich", OF_PIP),
+        ("COPY uv.toml ./", OF_UV),
+        ("COPY . /src", [*OF_PIP, *OF_UV]),
+        ("RUN --mount=type=bind,source=.,target=/src pip install rich", [*OF_PIP, *OF_UV]),
+        (f"COPY <<'EOF' /etc/pip.conf\n[global]\nindex-url = {URL}\nEOF", [f"--index-url {URL}"]),
+    ],
+)
+def test_an_index_of_a_settings_file_is_missing(
+    dockerfile: Import, text: str, missing: list[str]
+) -> None:
+    files = {"pip.conf": PIP_CONF, "own": PIP_CONF, "uv.toml": UV_TOML}
+    draft = dockerfile(f"{text}\nRUN pip install polars", **files)
+    assert sorted(each.missing for each in draft.missing()) == sorted(missing)
+    assert "polars" in draft.python
+    assert not any(b"index" in each.content for each in draft.files.values() if each.name != "own")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ENV PIP_CONFIG_FILE=/opt/own.conf",
+        "ARG UV_CONFIG_FILE=/opt/own.toml",
+        "RUN UV_CONFIG_FILE=/opt/own.toml uv pip install rich",
+        "RUN uv pip install --config-file /opt/own.toml rich",
+        f"RUN printf '[global]\\nindex-url = {URL}\\n' >/etc/pip.conf",
+        f"RUN tee /etc/uv/uv.toml <<EOF\nindex-url = '{URL}'\nEOF",
+        "RUN mv /opt/of-the-base /etc/pip.conf",
+        "COPY pip.conf /etc/pip.conf",
+    ],
+)
+def test_settings_that_are_not_read_are_missing(dockerfile: Import, text: str) -> None:
+    draft = dockerfile(f"{text}\nRUN pip install polars", **{"pip.conf": "not settings"})
+    assert len(draft.missing()) == 1
+    assert "polars" in draft.python
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ENV PIP_CONFIG_FILE=/dev/null",
+        "COPY pip.conf /etc/pip.conf",
+        "COPY own /opt/own\nRUN cp /opt/own /etc/pip.conf",
+        "RUN echo '[global]\\ntimeout = 60' >/etc/pip.conf",
+    ],
+)
+def test_settings_without_an_index_lack_nothing(dockerfile: Import, text: str) -> None:
+    settings = "[global]\ntimeout = 60\nno-index = false\n"
+    draft = dockerfile(text, **{"pip.conf": settings, "own": settings})
+    assert draft.missing() == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[[tool.uv.index]]\nname = "own"\nurl = "{}"\n',
+        '[[tool.poetry.source]]\nname = "own"\nurl = "{}"\n',
+        '[[tool.pdm.source]]\nurl = "{}"\n',
+        '[tool.uv]\nindex = [{{url = "{}"}}]\n',
+    ],
+)
+def test_an_index_of_a_project_is_missing(imported: Import, text: str) -> None:
+    head = '[project]\nname = "mine"\ndependencies = ["polars"]\n'
+    draft = imported("pyproject.toml", head + text.format(URL))
+    assert [each.missing for each in draft.missing()] == [f"--index {URL}"]
+    assert "polars" in draft.python
+
+
+def test_another_index_of_a_lock_is_missing(imported: Import) -> None:
+    rows = [("rich", "https://a.example/simple"), ("polars", "https://a.example/simple")]
+    text = "".join(
+        f'[[package]]\nname = "{name}"\nversion = "1"\nsource = {{ registry = "{index}" }}\n'
+        for name, index in [*rows, ("own", URL)]
+    )
+    assert [each.missing for each in imported("uv.lock", text).missing()] == [f"--index {URL}"]
+
+
+@pytest.mark.parametrize(
+    ("source", "missing"),
+    [
+        ('{ git = "https://example.org/p.git", rev = "v1" }', "https://example.org/p.git"),
+        ('{ url = "https://example.org/p.zip" }', "https://example.org/p.zip"),
+        ("{ workspace = true }", "polars>1"),
+        ('[{ path = "../polars" }]', "polars>1"),
+    ],
+)
+def test_a_package_of_another_place_is_missing(imported: Import, source: str, missing: str) -> None:
+    head = '[project]\nname = "m"\ndependencies = ["polars>1"]\n'
+    text = f"{head}[tool.uv.sources]\nPolars = {source}\n"
+    draft = imported("pyproject.toml", text)
+    assert [each.missing for each in draft.missing()] == [missing]
+    assert draft.python == {}
