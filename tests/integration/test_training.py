@@ -71,8 +71,8 @@ def test_ranks_of_mpi_meet_after_binds_and_are_warned_without_pmi(
     words = shlex.join(["lumi-entry", "--", "python3", "-c", SIZE])
     entry = f'singularity exec "${{binds[@]}}" {image} {words}'
     steps = f"srun -N2 -n2 {entry}; srun -N2 -n2 --mpi=none {entry}"
-    found = f'found=$(lumicontainer binds {image}) || exit; eval "$found"'
-    done = pasted(f"{found}; {steps}", env=cluster)
+    setup = f'setup=$(lumicontainer binds {image}) || exit; eval "$setup"'
+    done = pasted(f"{setup}; {steps}", env=cluster)
     assert done.stdout.split() == ["2", "2", "1", "1"], done.stderr
     assert done.stderr.count("start those with srun --mpi=pmi2") == 1
 
