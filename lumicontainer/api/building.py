@@ -92,6 +92,8 @@ class BuildOrder:
     state: OutputState
     warnings: tuple[Problem, ...] = ()
     compile_jobs: CompileJobs | None = None
+    job: Path | None = None
+    """The folder of the Slurm job that runs this process, if one does."""
 
     @property
     def current(self) -> bool:
@@ -190,7 +192,8 @@ def _order(request: BuildRequest) -> BuildOrder:
     jobs = None
     if job and not request.only_compile:
         jobs = job.compile_jobs(resolved.platform.name)
-    return BuildOrder(plan, options, output, state, (*warnings, *state.warnings), jobs)
+    warnings, folder = (*warnings, *state.warnings), job.folder if job else None
+    return BuildOrder(plan, options, output, state, warnings, jobs, folder)
 
 
 def _refuse_unfinished(recipe: Recipe) -> None:
@@ -236,6 +239,7 @@ def _open_builder(order: BuildOrder, on_progress: OnProgress | None) -> Iterator
             secrets=secrets,
             shared=shared,
             compile_jobs=order.compile_jobs,
+            job=order.job,
         )
         with naming_causes(builder), _cleaning(builder):
             yield builder

@@ -20,6 +20,7 @@ from lumicontainer.host.machine import free_memory
 from lumicontainer.image import sif, squashfs
 from lumicontainer.image.assembly.assemble import Source
 from lumicontainer.image.inspect import CHECKED_LABEL, KEY_LABEL
+from lumicontainer.jobs.folders import partial_image
 from lumicontainer.sandbox.builder import Builder, Stack
 from lumicontainer.sandbox.failures.failure import no_space
 from lumicontainer.sandbox.run import prepare_sandbox, run_as_root
@@ -28,7 +29,7 @@ from lumicontainer.sandbox.step_run import StepRun
 from lumicontainer.sandbox.workspace import remove_tree
 from lumicontainer.system import process
 from lumicontainer.system.files import no_links
-from lumicontainer.system.files.partial import partial_file, remove_leftovers
+from lumicontainer.system.files.partial import remove_leftovers
 from lumicontainer.system.files.write import replace, sync
 from lumicontainer.system.os_errors import refused
 from lumicontainer.system.waiting import task_group
@@ -72,7 +73,7 @@ async def _build(builder: Builder, output: Path, *, verify: bool, more: int) -> 
     unpacks = bool(missing) and len(builder.cached()) > 0 and not builder.fresh
     builder.progress.expect(len(builder.plan.steps) + compiles + unpacks + 2 + verify + more)
     stack = await assemble(builder)
-    with partial_file(output) as partial:
+    with partial_image(output, builder.job) as partial:
         await _pack(builder, stack, partial, {} if verify else {CHECKED_LABEL: "no"})
         async with task_group() as group:
             # The disk takes as long for a large image as some checks.

@@ -12,16 +12,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from lumicontainer.errors import HostError, JobError
+from lumicontainer.errors import HostError, JobError, Problem
 from lumicontainer.jobs import follow, slurm, variables
 from lumicontainer.system import flock
 from lumicontainer.system.files import trust
 from lumicontainer.system.files.ages import seconds_since
+from lumicontainer.system.files.partial import partial_file, partial_files
 from lumicontainer.system.files.write import write_whole
 
 FOLDERS = "jobs"
 """The folder of the cache that has a folder for each job."""
-_LOCK, _SENDER, _MARK = "lock", "sender", "mark"
+_LOCK, _SENDER, _OUTPUT = "lock", "sender", "output"
 _SECRET = (follow.COMMAND, variables.FILE)
 """The files with the environment of the command that sent the job."""
 _KEPT = 7 * 86_400
@@ -67,14 +68,51 @@ def mark_failed(folder: Path) -> None:
 
 @contextmanager
 def mark_beside(output: Path, folder: Path) -> Iterator[Path]:
-    """Create a file beside the image, by which a job knows that its node sees that folder."""
-    mark = output.with_name(f".{output.name}.job-{folder.name.rpartition('-')[2]}")
-    (folder / _MARK).write_bytes(os.fsencode(mark))
+    """Create a file beside the image, by which a job knows that its node sees that folder.
+
+    When the block ends, the job can no longer write the image.
+    """
+    (folder / _OUTPUT).write_bytes(os.fsencode(output))
+    mark = _mark(output, folder)
     mark.touch(mode=0o600, exist_ok=False)
     try:
         yield mark
     finally:
-        mark.unlink(missing_ok=True)
+        _withdraw(output, folder)
+
+
+@contextmanager
+def partial_image(output: Path, folder: Path | None) -> Iterator[Path]:
+    """Yield a temporary file for an image; ``folder`` is that of the job of this process, if any.
+
+    Raises ``JobError`` if the command that sent the job has given it up.
+    """
+    with partial_file(output, _owner(folder) if folder else "") as partial:
+        # In this order: whoever removes the sender's file then removes the partial file.
+        if folder and not _sender(folder):
+            what, hint = "the command that sent this job has ended", "repeat that command"
+            raise JobError(Problem(what, str(folder), "no image is wanted of the job", hint))
+        yield partial
+
+
+def _withdraw(output: Path, folder: Path) -> None:
+    """Let no process of a job write its image.
+
+    One may still run on a node that Slurm has lost.
+    """
+    _mark(output, folder).unlink(missing_ok=True)
+    (folder / _SENDER).unlink(missing_ok=True)
+    with suppress(FileNotFoundError):
+        for path in partial_files(output, _owner(folder)):
+            path.unlink(missing_ok=True)
+
+
+def _mark(output: Path, folder: Path) -> Path:
+    return output.with_name(f".{output.name}.job-{_owner(folder)}")
+
+
+def _owner(folder: Path) -> str:
+    return folder.name.rpartition("-")[2]
 
 
 def reclaim(parent: Path) -> None:
@@ -118,7 +156,7 @@ def _settle(folder: Path) -> None:
         if not unused or not _is_over(folder, silent):
             return
         with suppress(OSError):
-            Path(os.fsdecode((folder / _MARK).read_bytes())).unlink()
+            _withdraw(Path(os.fsdecode((folder / _OUTPUT).read_bytes())), folder)
         if (folder / follow.LOG).exists() and not _succeeded(folder):
             _clean(folder)
         else:
@@ -157,7 +195,7 @@ def _succeeded(folder: Path) -> bool:
 
 def _clean(folder: Path) -> None:
     """Remove all but the logs and results of a job that is over."""
-    for path in (*_secrets(folder), folder / _SENDER, folder / _MARK, folder / _LOCK):
+    for path in (*_secrets(folder), folder / _SENDER, folder / _OUTPUT, folder / _LOCK):
         path.unlink(missing_ok=True)
 
 

@@ -110,6 +110,8 @@ class Builder:
     """The objects that cannot be taken from the shared cache, and the reasons that were shown."""
     compile_jobs: CompileJobs | None = None
     """Compiles layers in Slurm jobs; None to compile them here."""
+    job: Path | None = None
+    """The folder of the Slurm job that runs this build, if one does."""
 
     def jobs_of(self, memory_per_job: int) -> int:
         """Return the compile jobs of a step: as many as cores and free memory allow."""

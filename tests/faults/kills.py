@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -35,6 +35,7 @@ ON_A_FILE = {
     '{{agent: localimage, file: {file}, sha256: {sha256}}}}}\nprovides: {{python: "3.11"}}\n',
 }
 BARE = {"bare.yaml": "summary: a base alone\nbase: tiny\nlayers: []\n"}
+OLD_LOCK = "# the old lock\n"
 PATIENCE = 300
 """Seconds that what a killed command started has to end, on a busy host."""
 INTERRUPTED = {0, 130, *(-number for number in SIGNALS)}
@@ -133,11 +134,30 @@ class Place:
         values = {"file": file, "sha256": digest(file)}
         write_files(self.recipes, {n: text.format(**values) for n, text in ON_A_FILE.items()})
 
+    def lock_attack(self, recipe: Sequence[object], kept: tuple[Path, ...]) -> Attack:
+        """Return an attack that finds an old lock, or a whole new one."""
+        lock, whole = self.root / "small.lock.yaml", set[str]()
+        words = ["lock", *recipe, "--output", lock]
+
+        def require_lock() -> None:
+            if not whole:
+                lock.unlink(missing_ok=True)
+                self.run(words)
+                whole.update((OLD_LOCK, lock.read_text()))
+            assert lock.read_text() in whole, lock.read_text()
+
+        def prepare() -> None:
+            require_lock()
+            lock.write_text(OLD_LOCK)
+
+        lock.write_text(OLD_LOCK)
+        return Attack(words, prepare, kept, require_lock)
+
     def attacks(self) -> Iterator[tuple[str, Attack]]:
         recipe = ("small", "--recipes", self.recipes)
-        lock, out = self.root / "small.lock.yaml", self.root / "out.sif"
+        out = self.root / "out.sif"
         kept = (self.root, self.root / "cache/objects", self.team)
-        yield "lock", Attack(["lock", *recipe, "--output", lock], lambda: _remove(lock), kept)
+        yield "lock", self.lock_attack(recipe, kept)
         verify = Attack(["verify", self.image, "-k", "greet"], clean=kept)
         yield "verify", verify
         yield "run", Attack(["run", self.image, "--", "sh", "-c", "sleep 1; true"], clean=kept)

@@ -10,7 +10,7 @@ from lumicontainer.jobs.follow import COMMAND
 
 from ..conftest import ROOT
 from ..integration.conftest import base_object, new_cache, recipes, small
-from ..integration.processes import Env, wait_for
+from ..integration.processes import Env, processes_of, wait_for
 from ..integration.test_build_jobs import ENDLESS, Gate, Login, ended, gate, login
 from ..namespaces import as_root
 from ..programs import run
@@ -49,7 +49,15 @@ class Nodes:
         """End all processes of a node at once."""
         jobs = self.state / f"cgroup/freezer/slurm_{name}"
         run([*as_root(), "bash", "-c", CRASH, "bash", self.daemon(name), jobs])
-        # As Slurm itself marks a node that is silent for five minutes (SlurmdTimeout).
+        self.mark_down(name)
+
+    def lose(self, name: str) -> None:
+        """End the daemon of a node, and let its jobs run on."""
+        run([*as_root(), "kill", "-KILL", self.daemon(name)])
+        self.mark_down(name)
+
+    def mark_down(self, name: str) -> None:
+        """Mark a node as Slurm itself does if it is silent for five minutes (SlurmdTimeout)."""
         down = ["scontrol", "update", f"NodeName={name}", "State=DOWN", "Reason=silent"]
         run([*as_root(), *down], env={"SLURM_CONF": self.state / "slurm.conf"})
 
@@ -92,6 +100,21 @@ def test_a_build_whose_node_dies_ends_and_leaves_no_image(login: Login, nodes: N
         node = node_of(login, number)
         nodes.crash(node)
         ended(process, 7, rf"error: job {number} failed\n", "why: NODE_FAIL", "hint: repeat the")
+    nodes.start(node)
+    assert [path for form in NOT_LEFT for path in login.folder.rglob(form)] == []
+
+
+def test_a_build_on_a_node_that_slurm_has_lost_writes_no_image(
+    login: Login, nodes: Nodes, gate: Gate
+) -> None:
+    login.write(one=gate.wait)
+    with login.begun(until="one: compile") as process:
+        (number,) = login.running(1)
+        node = node_of(login, number)
+        nodes.lose(node)
+        ended(process, 7, rf"error: job {number} failed\n", "why: NODE_FAIL")
+    gate.server.close()
+    wait_for(lambda: processes_of(login.folder) == [])
     nodes.start(node)
     assert [path for form in NOT_LEFT for path in login.folder.rglob(form)] == []
 

@@ -25,13 +25,15 @@ def require_folder_of(output: Path, thing: str) -> None:
 
 
 @contextmanager
-def partial_file(output: Path) -> Iterator[Path]:
+def partial_file(output: Path, owner: str = "") -> Iterator[Path]:
     """Yield a locked temporary file for a result, and remove it if it is still there at the end.
 
-    The lock lets others remove only the files of killed processes.
+    The lock lets others remove only the files of killed processes. ``partial_files`` lists those of
+    an ``owner``.
     """
+    prefix = _prefix(output, owner)
     while True:
-        descriptor, name = tempfile.mkstemp(prefix=f".{output.name}.partial-", dir=output.parent)
+        descriptor, name = tempfile.mkstemp(prefix=prefix, dir=output.parent)
         try:
             flock.lock_file(descriptor, Path(name), fcntl.LOCK_EX, flock.RESULTS)
         except HostError:
@@ -59,15 +61,24 @@ def hold_folder(folder: Path) -> Iterator[None]:
         yield
 
 
+def partial_files(output: Path, owner: str = "") -> list[Path]:
+    """Return the temporary files for a result, or those of an owner."""
+    prefix = _prefix(output, owner)
+    return [path for path in output.parent.iterdir() if path.name.startswith(prefix)]
+
+
+def _prefix(output: Path, owner: str) -> str:
+    return f".{output.name}.partial-{owner}-" if owner else f".{output.name}.partial-"
+
+
 def remove_leftovers(output: Path) -> None:
     """Remove the partial files of killed processes."""
-    for path in output.parent.iterdir():
-        if path.name.startswith(f".{output.name}.partial-"):
-            # A link may lead to a file of the user.
-            with contextlib.suppress(OSError, HostError):
-                descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-                try:
-                    if flock.lock_file(descriptor, path, fcntl.LOCK_EX | fcntl.LOCK_NB):
-                        path.unlink()
-                finally:
-                    os.close(descriptor)
+    for path in partial_files(output):
+        # A link may lead to a file of the user.
+        with contextlib.suppress(OSError, HostError):
+            descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                if flock.lock_file(descriptor, path, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                    path.unlink()
+            finally:
+                os.close(descriptor)

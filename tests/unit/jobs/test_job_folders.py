@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 
 from lumicontainer.errors import JobError
 from lumicontainer.jobs import follow, variables
-from lumicontainer.jobs.folders import FOLDERS, job_folder, mark_beside, reclaim
+from lumicontainer.jobs.folders import FOLDERS, job_folder, mark_beside, partial_image, reclaim
 from lumicontainer.jobs.follow import Listener
 from lumicontainer.verify import job as verify
 
@@ -87,6 +87,19 @@ def test_jobs_that_begin_at_once_remove_the_same_old_folders(tmp_path: Path) -> 
     with ThreadPoolExecutor(8) as threads:
         assert list(threads.map(begin, range(8))) == [None] * 8
     assert list(parent.iterdir()) == []
+
+
+@pytest.mark.usefixtures("queue")
+def test_a_job_that_was_given_up_writes_no_image(tmp_path: Path) -> None:
+    output = tmp_path / "small.sif"
+    with ExitStack() as lost_node:
+        with job_folder(tmp_path / "jobs", "small-") as folder, mark_beside(output, folder):
+            partial = lost_node.enter_context(partial_image(output, folder))
+        with pytest.raises(FileNotFoundError):
+            partial.rename(output)
+    with pytest.raises(JobError, match="has ended"), partial_image(output, folder):
+        pytest.fail("an image begins")
+    assert [path for path in tmp_path.iterdir() if path.is_file()] == []
 
 
 def send_and_die(parent: Path, output: Path, files: dict[str, str]) -> None:
