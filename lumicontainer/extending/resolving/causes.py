@@ -15,7 +15,7 @@ from lumicontainer.host.uv import STAND_IN
 from lumicontainer.packages.uv_messages import unbuilt_sources
 
 _UNREACHED = re.compile(r"Request failed|Failed to fetch|error sending request|Could not connect")
-_UNAUTHORIZED = re.compile(r"\((?:401|403) \w+\)|lack of valid authentication")
+_NO_ACCESS = re.compile(r"\b40[13] (?:Unauthorized|Forbidden)\b|lack of valid authentication")
 _ABSENT = re.compile(r"([A-Za-z0-9][\w.-]*) was not found in the (?:package|provided)")
 _TAGS = re.compile(r"no wheels with a matching|no usable wheels|depends on Python")
 _EARLY = re.compile(
@@ -31,10 +31,12 @@ def explain_single(
 ) -> LumicontainerError | None:
     """Return the error of an index, a build or one requirement; None for a conflict."""
     text, image = plain(refusal.text), str(resolution.container.image)
-    if _UNREACHED.search(text) or _UNAUTHORIZED.search(text):
-        denied = bool(_UNAUTHORIZED.search(text))
-        what = f"{'no access to' if denied else 'cannot reach'} an index of packages"
-        hint = f"{'put the password into ~/.netrc' if denied else 'check the network'}; {_INDEXES}"
+    if denial := _denial(resolution, refusal.text):
+        hint = f"put the password into ~/.netrc; {_INDEXES}"
+        return DownloadError(Problem("no access to an index of packages", why=denial, hint=hint))
+    if _UNREACHED.search(text):
+        hint = f"check the network; {_INDEXES}"
+        what = "cannot reach an index of packages"
         return DownloadError(Problem(what, why=last_lines(text), hint=hint))
     for source, name in unbuilt_sources(text):
         what = f"cannot build {source.replace('==', ' ')} in the image"
@@ -43,6 +45,14 @@ def explain_single(
     if problems := list(_unavailable(resolution, question)):
         return InputError(*problems)
     return None
+
+
+def _denial(resolution: Resolution, text: str) -> str:
+    """Return the line in which uv says that an index refuses access, or ""."""
+    if absent := _ABSENT.search(text):
+        text = resolution.why_absent(absent[1])
+    lines = (line.removeprefix("hint: ").strip() for line in text.splitlines())
+    return next(filter(_NO_ACCESS.search, lines), "")
 
 
 def _unavailable(resolution: Resolution, question: Question) -> Iterator[Problem]:

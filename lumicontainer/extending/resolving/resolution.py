@@ -19,10 +19,9 @@ from lumicontainer.packages.uv_messages import needs_image, unbuilt_sources
 from lumicontainer.system import process
 from lumicontainer.system.terminal.output import clean
 
-_COMPILE = (
-    *("pip", "compile", "--python", "python3"),
-    *("--index-strategy", "unsafe-best-match", "--format", "pylock.toml", "--no-header"),
-)
+_COMPILE = ("pip", "compile", "--python", "python3", "--format", "pylock.toml", "--no-header")
+_BEST = ("--index-strategy", "unsafe-best-match")
+_FIRST = ("--index-strategy", "first-index")
 _MOST_SOURCES = 20
 """The most sources that are built with the packages of the image."""
 
@@ -103,6 +102,20 @@ class Resolution:
 
         Nothing is built. Raises ``Refusal`` if one has no version that is not a pre-release.
         """
+        return self._newest(lines, _BEST)
+
+    def why_absent(self, name: str) -> str:
+        """Return why the first index with an answer about a package has no version of it, or "".
+
+        Of all indexes together, uv passes over those that refuse access, and does not say so.
+        """
+        try:
+            self._newest([name], _FIRST)
+        except Refusal as refusal:
+            return refusal.text
+        return ""
+
+    def _newest(self, lines: Sequence[str], strategy: Sequence[str]) -> dict[str, str]:
         self._say("look up the newest versions")
         inputs = self.container.part("newest")
         settings = inputs / "uv.toml"
@@ -110,7 +123,7 @@ class Resolution:
         settings.write_text("".join(f'[[dependency-metadata]]\nname = "{n}"\n' for n in names))
         words = ["--no-deps", "--prerelease", "explicit", "--config-file", str(settings)]
         mounts = Mounts(self.container.part("newest-files"), (inputs,))
-        printed = self._run(mounts, lines, *words)
+        printed = self._run(mounts, lines, *words, strategy=strategy)
         return self.versions(read_answer(printed))
 
     def versions(self, lock: Pylock) -> dict[str, str]:
@@ -178,11 +191,13 @@ class Resolution:
         found = read_answer(self._run(mounts, pins.lines, *words))
         return replace(found, packages=[*found.packages, *pins.own])
 
-    def _run(self, mounts: Mounts, lines: Iterable[str], *words: str) -> str:
+    def _run(
+        self, mounts: Mounts, lines: Iterable[str], *words: str, strategy: Sequence[str] = _BEST
+    ) -> str:
         """Return the lock of lines of requirements; raise ``Refusal`` if uv finds none."""
         wanted = mounts.reads[0] / "wanted.txt"
         write_lines(wanted, [*self._sources, *lines])
-        done = self.container.uv(mounts, *_COMPILE, *words, str(wanted))
+        done = self.container.uv(mounts, *_COMPILE, *strategy, *words, str(wanted))
         if done.returncode:
             raise Refusal(done.returncode, done.stderr)
         return done.stdout

@@ -1,6 +1,7 @@
 """``extend`` chooses versions: real uv asks a folder of packages, without a container."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from lumicontainer.system import process
 from lumicontainer.system.terminal.progress import Progress
 
 from ...packages import write_source, write_wheel
+from ..host.test_registry import Answer, answering
 
 IMAGE = Facts("3.11", {"base": Installed("2.0", (), ("base",), "")})
 
@@ -43,8 +45,8 @@ class Index:
     def source(self, name: str, version: str, *needs: str, module: str = "helper") -> None:
         write_source(self.folder, name, version, *needs, module=module)
 
-    def resolution(self, facts: Facts = IMAGE) -> Resolution:
-        pip = {"no-index": "1", "find-links": str(self.folder)}
+    def resolution(self, facts: Facts = IMAGE, pip: Mapping[str, str] | None = None) -> Resolution:
+        pip = pip or {"no-index": "1", "find-links": str(self.folder)}
         site = Site("", "", None, {}, (), {}, pip)
         return Resolution(WithoutContainer(self.work / "image.sif", self.work, site), facts)
 
@@ -177,6 +179,20 @@ def test_an_index_that_cannot_be_reached_is_no_conflict(index: Index) -> None:
     resolution, question = index.resolution(), Question(["top"])
     error = conflicts.explain(resolution, question, Refusal(2, text))
     assert (error.code, error.problems[0].what) == (6, "cannot reach an index of packages")
+
+
+@pytest.mark.parametrize("code", [401, 403])
+def test_an_index_that_lets_nobody_in_has_not_lost_the_package(index: Index, code: int) -> None:
+    with answering((Answer(code),), []) as host:
+        resolution = index.resolution(pip={"index-url": f"http://{host}/simple"})
+        question = Question(["top"])
+        with pytest.raises(Refusal) as refusal:
+            resolution.lock(question)
+        error = conflicts.explain(resolution, question, refusal.value)
+    (problem,) = error.problems
+    assert (error.code, problem.what) == (6, "no access to an index of packages")
+    assert f"{host}/simple" in problem.why and str(code) in problem.why
+    assert problem.hint.startswith("put the password into ~/.netrc")
 
 
 def test_a_proof_is_cut_between_its_sentences_alone() -> None:
