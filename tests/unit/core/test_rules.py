@@ -329,6 +329,11 @@ def findings_of(resolved: Resolve, environment: str) -> dict[str, str]:
     ("variable", "rule_name"),
     [
         ("HIP_VISIBLE_DEVICES", "image-chooses-gpus"),
+        ("NVIDIA_VISIBLE_DEVICES", "image-chooses-gpus"),
+        ("ZE_AFFINITY_MASK", "image-chooses-gpus"),
+        ("HOROVOD_LOCAL_RANK", "image-has-a-rank"),
+        ("FI_VERBS_IFACE", "image-names-an-interface"),
+        ("OMPI_MCA_oob_tcp_if_include", "image-names-an-interface"),
         ("WORLD_SIZE", "image-has-a-rank"),
         ("SLURM_PROCID", "image-has-a-rank"),
         ("GLOO_SOCKET_IFNAME", "image-names-an-interface"),
