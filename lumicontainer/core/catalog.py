@@ -204,7 +204,7 @@ class Catalog:
         hidden = name.startswith(".") and "/" not in name
         file = self._lookup(kind, f"{name}.yaml") if hidden or name in known else None
         if file is None:
-            where = ", ".join(_shown(each.path()) for each in self._folders(kind))
+            where = ", ".join(short_path(each.path()) for each in self._folders(kind))
             why, hint = self.other_kind(kind, name)
             hint = hint or did_you_mean(name, known)
             raise InputError(Problem(f"{kind} '{name}' not found", where, why, hint))
@@ -214,7 +214,7 @@ class Catalog:
                 "rename the file: begin with a letter, a digit or '_'; "
                 "'-', '.' and '+' are allowed after it"
             )
-            where = _shown(file.path())
+            where = short_path(file.path())
             raise InputError(Problem(f"invalid name {name!r} of a {kind}", where, why, hint))
         return file
 
@@ -262,9 +262,9 @@ class Catalog:
             exists = os.path.lexists(root / folder)
             files_there = _layer_files(root, folder, problems) if exists else ()
             renamed = [each._replace(name=FOLDER + each.name) for each in files_there]
-            read = check.read_checks(renamed, IMAGE, _shown(root), problems)
+            read = check.read_checks(renamed, IMAGE, short_path(root), problems)
             files |= {each.name: each for each in read.files}
-            folders |= dict.fromkeys((each.name for each in read.files), _shown(root))
+            folders |= dict.fromkeys((each.name for each in read.files), short_path(root))
             # The user's own x.sh stands for x.py as well.
             checks |= {each.file.name.rpartition(".")[0]: each for each in read.each}
         twins = Problems()
@@ -365,7 +365,7 @@ def _misnamed(own: Path) -> list[Problem]:
     return list(problems.values())
 
 
-def _shown(path: Path) -> str:
+def short_path(path: Path) -> str:
     """Return a path for messages: of a shipped file, the part from this package on."""
     home = Path(__file__).resolve().parents[2]
     shipped = any(path.is_relative_to(shipped_folder(name)) for name in ("recipes", "envs"))
@@ -378,7 +378,7 @@ def _fit(profile: model.Profile, platform: model.Platform) -> bool:
 
 def _read(file: File, reader: Callable[..., T | None], **more: Any) -> T:
     problems = Problems()
-    value = reader(read_text(*file), _shown(file.path()), problems, **more)
+    value = reader(read_text(*file), short_path(file.path()), problems, **more)
     problems.raise_if_any()
     assert value is not None
     return value
@@ -388,7 +388,7 @@ def _layer_files(root: Path, folder: str, problems: Problems) -> Iterator[model.
     for name, mode, content in files_below(root, folder, problems):
         if name == "layer.yaml" or "__pycache__" in name:
             continue
-        where = _shown(root / folder / name)
+        where = short_path(root / folder / name)
         if holds_secret(name, content):
             why = "who reads the image, its recipe or the cache would have a password, token or key"
             hint = "take it out; a script gets it by 'secrets: [ID]' and --secret id=ID,src=FILE"

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from lumicontainer.core.catalog import Catalog, open_catalog, shipped_folder
+from lumicontainer.core.catalog import Catalog, open_catalog, shipped_folder, short_path
 from lumicontainer.core.lock import Lock, apply_lock, faults, file_name, read_lock, text_of
 from lumicontainer.core.model import Platform
 from lumicontainer.core.resolve.decisions import Resolved
@@ -107,7 +107,7 @@ def detect_platform(catalog: Catalog) -> str:
 def find_lock(resolved: Resolved, catalog: Catalog) -> tuple[str, Lock] | None:
     """Return the lock of an image with the path of its file, if it has one."""
     file = catalog.lock(file_name(resolved))
-    return (display(file.path()), open_lock(*file)) if file else None
+    return (short_path(file.path()), open_lock(*file)) if file else None
 
 
 def _take_pins(resolved: Resolved, catalog: Catalog, word: str) -> Resolved:

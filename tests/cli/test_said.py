@@ -50,6 +50,19 @@ def test_a_value_of_a_layer_that_is_left_out_is_checked(lumicontainer: Run, word
     assert lumicontainer("check", "rocm", *good).returncode == 0
 
 
+def test_a_version_that_no_layer_has_is_said(lumicontainer: Run) -> None:
+    words = ("--platform", "workstation", "--dry-run", "--set")
+    done = lumicontainer("build", "pytorch", *words, "pytorch.version=9.9.9")
+    assert "warning: pytorch 9.9.9 may not exist\n  where: --set pytorch.version\n" in done.stderr
+    known = lumicontainer("build", "pytorch-deepspeed", *words, "deepspeed.version=0.18.9")
+    assert known.stderr == ""
+
+
+def test_the_path_of_a_shipped_lock_is_short(lumicontainer: Run) -> None:
+    done = lumicontainer("show", "pytorch-deepspeed", "--platform", "workstation")
+    assert "\nlock recipes/locks/pytorch-deepspeed.workstation.lock.yaml: " in done.stdout
+
+
 @pytest.mark.parametrize(
     ("folder", "what"),
     [("layers", "got a folder of layers"), ("layers/greet", "got a layer")],

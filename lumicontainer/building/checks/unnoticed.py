@@ -1,5 +1,6 @@
 """Warn of what a build would otherwise ignore without a word."""
 
+import shlex
 from collections.abc import Iterator, Mapping
 
 from lumicontainer.core.resolve.decisions import Resolved
@@ -11,8 +12,9 @@ _ON = {"1": "true", "0": "false"}
 
 
 def warnings(resolved: Resolved, environment: Mapping[str, str]) -> Iterator[Problem]:
-    """Yield warnings of layers that are left out, and of the user's variables for a build."""
+    """Yield warnings of layers that are left out, of versions, and of variables for a build."""
     yield from _mostly_left_out(resolved)
+    yield from _unknown_versions(resolved)
     yield from _variables(resolved, environment)
 
 
@@ -25,6 +27,23 @@ def _mostly_left_out(resolved: Resolved) -> Iterator[Problem]:
     why = f"the image has no {', '.join(left_out)}"
     hint = f"name another platform: lumicontainer build {name} --platform NAME"
     yield Problem(what, why=why, hint=hint, level="warning")
+
+
+def _unknown_versions(resolved: Resolved) -> Iterator[Problem]:
+    """Yield a warning of each version of the command line that only pip's index knows."""
+    for layer in resolved.included():
+        version = next((each for each in layer.settings if each.name == "version"), None)
+        by_pip = bool(layer.content.pip_installs)
+        if version is None or version.origin != "option" or not by_pip:
+            continue
+        chosen = f"{layer.name}.version={version.value}"
+        yield Problem(
+            f"{layer.name} {version.value} may not exist",
+            version.place,
+            f"layer '{layer.name}' has no list of versions; pip looks for this one in the build",
+            f"lumicontainer lock {resolved.recipe.name} --set {shlex.quote(chosen)} asks first",
+            "warning",
+        )
 
 
 def _variables(resolved: Resolved, environment: Mapping[str, str]) -> Iterator[Problem]:
