@@ -263,6 +263,9 @@ def test_a_package_of_the_image_that_may_change_is_hidden_with_a_warning(folder:
     program = "import einops; print(einops.__version__, einops.__file__)"
     found = in_image(folder, "python3", "-c", program)
     assert found.stdout == f"0.8.0 /user-software/{SITE}/einops/__init__.py\n"
+    line = r"hidden by the extension in /user-software: einops 0\.8\.0 hides \d"
+    for command in (("lumi-entry", "--", "true"), ("lumi-verify", "-k", "image/record")):
+        assert re.search(line, succeeded(in_image(folder, *command)).stderr)
 
 
 def test_code_that_hatchling_builds_is_bound_in_place(folder: Path) -> None:

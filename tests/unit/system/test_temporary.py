@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer.errors import HostError
 from lumicontainer.system.files.temporary import plain_folder, require_programs, temporary_root
 
 from ...namespaces import owned, prepared
@@ -33,6 +34,17 @@ def test_its_files_have_the_user_s_group_in_a_folder_that_hands_on_its_own(
 def test_programs_start_in_it_and_the_trial_leaves_nothing(tmp_path: Path) -> None:
     require_programs(tmp_path)
     assert [each.name for each in tmp_path.iterdir()] == [".guard"]
+
+
+def test_a_folder_whose_files_cannot_be_given_away_is_named(tmp_path: Path) -> None:
+    """Root of a namespace with a single id stands for a file system without other owners."""
+    alone = ("unshare", "--user", "--map-root-user")
+    with pytest.raises(HostError) as error:
+        require_programs(tmp_path, alone)
+    (problem,) = error.value.problems
+    assert problem.what == "cannot give files to another user in the folder for builds"
+    assert problem.where == str(tmp_path)
+    assert problem.hint == "name another folder: export LUMICONTAINER_TMPDIR=/var/tmp"
 
 
 def test_doctor_refuses_a_file_system_without_programs(tmp_path: Path) -> None:
