@@ -1,20 +1,20 @@
 """Read what a project requires: ``pyproject.toml`` (PEP 621), and locks of uv and PEP 751."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from packaging.utils import canonicalize_name
 
 from lumicontainer.errors import Fault, InputError, Problem
 from lumicontainer.importing.draft import NOT_NEEDED, Draft, FileLine, bounded, imported_text
-from lumicontainer.importing.lists.requirements import add_requirement
+from lumicontainer.importing.lists.requirements import add_option, add_requirement
 from lumicontainer.importing.lists.settings import (
-    add_indexes,
     other_indexes,
     project_indexes,
     uv_sources,
 )
+from lumicontainer.packages.lines import Option
 from lumicontainer.packages.project import DEPENDENCIES, listed_requirements
 from lumicontainer.packages.pylock import PylockError, hashes_of, read_pylock, requirement_of
 from lumicontainer.packages.toml import TomlError, read_toml
@@ -38,8 +38,13 @@ def read_project(draft: Draft, name: str) -> None:
             FileLine(draft, name, 1, "dependencies").refuse(each.what)
         else:
             _add_required(_line(draft, name, text, each), each, sources)
-    add_indexes(FileLine(draft, name, 1), bounded(name, project_indexes(data), "index"))
+    _add_indexes(draft, name, text, project_indexes(data))
     _note_rest(FileLine(draft, name, 1), text, data)
+
+
+def _add_indexes(draft: Draft, name: str, text: str, indexes: Iterable[Option]) -> None:
+    for each in bounded(name, indexes, "index"):
+        add_option(_line(draft, name, text, each.value), *each)
 
 
 def _add_required(line: FileLine, each: str, sources: Mapping[str, Any]) -> None:
@@ -109,7 +114,7 @@ def read_uv_lock(draft: Draft, name: str) -> None:
         else:
             add_requirement(line, line.text)
     indexes = other_indexes(each.source.get("registry") for each in packages)
-    add_indexes(FileLine(draft, name, 1), bounded(name, indexes, "index"))
+    _add_indexes(draft, name, text, indexes)
 
 
 def read_locked_packages(draft: Draft, name: str) -> None:
@@ -131,4 +136,4 @@ def read_locked_packages(draft: Draft, name: str) -> None:
         else:
             add_requirement(line.part(meant), meant, hashed=bool(hashes_of(each)))
     indexes = other_indexes(each.index for each in lock.packages)
-    add_indexes(FileLine(draft, name, 1), bounded(name, indexes, "index"))
+    _add_indexes(draft, name, text, indexes)

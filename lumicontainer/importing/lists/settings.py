@@ -49,14 +49,9 @@ def add_settings(line: FileLine, path: str, content: bytes) -> bool:
     except (ValueError, configparser.Error, RecursionError):
         line.refuse(f"it is no valid {PurePosixPath(path).name}, which may choose an index")
         return True
-    add_indexes(line, options)
-    return bool(options)
-
-
-def add_indexes(line: FileLine, options: Iterable[Option]) -> None:
-    """Add what becomes of indexes, each as a part of a line."""
     for name, value in options:
         add_option(line, name, value)
+    return bool(options)
 
 
 def _pip_options(text: str) -> Iterator[Option]:
