@@ -30,7 +30,7 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
         "type": Path,
         "help": "a folder of your own with recipes, layers/, profiles/ and envs/, searched first",
     },
-    "--platform": {"metavar": "NAME", "help": "where it runs; default: the platform of this host"},
+    "--platform": {"metavar": "NAME", "help": "the platform of the image; default: this host's"},
     "--profile": {
         "metavar": "NAME",
         "default": "",

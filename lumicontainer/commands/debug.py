@@ -25,7 +25,7 @@ _NONE = "no state of a failed build is kept"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    summary = "default: the build that failed last"
+    summary = "the recipe of the failed build; default: the last one"
     parser.add_argument("recipe", metavar="RECIPE", nargs="?", help=summary)
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--list", action="store_true", help="list the states that are kept")

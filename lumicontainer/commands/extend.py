@@ -17,7 +17,7 @@ from lumicontainer.system.terminal.progress import Progress
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
     context.add_options(parser, "image")
-    summary = "a package, with its version: einops, 'timm>=1.0'"
+    summary = "a requirement, a wheel or a folder: einops, 'timm>=1.0', ./mine"
     parser.add_argument("packages", metavar="PACKAGE", nargs="*", help=summary)
     summary = "requirements.txt, pyproject.toml, pylock.toml or environment.yml; can be repeated"
     add, more = parser.add_argument, context.REPEATED

@@ -24,7 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file",
         metavar="FILE",
         type=Path,
-        help="a Dockerfile, a definition, requirements.txt, or an environment of conda or cotainr",
+        help="a Dockerfile, a definition, requirements.txt, pyproject.toml, a lock, "
+        "or an environment of conda or cotainr",
     )
     summary = (
         "the folder whose files a Dockerfile copies; default: found by the files that it names"

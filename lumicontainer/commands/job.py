@@ -14,7 +14,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
     context.add_options(parser, *context.IMAGE, "--with")
     add = parser.add_argument
-    add("--nodes", metavar="N", type=context.number, default=1, help="default: %(default)s")
+    add(
+        "--nodes",
+        metavar="N",
+        type=context.number,
+        default=1,
+        help="the number of nodes; default: 1",
+    )
     summary = "the ranks of a node; default: one for each GPU of the platform, two without GPUs"
     add("--ntasks-per-node", metavar="N", type=context.number, help=summary)
     add("--time", metavar="TIME", type=context.time_limit, help="the time limit, such as 2h")

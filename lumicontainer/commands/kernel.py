@@ -15,10 +15,10 @@ from lumicontainer.system.terminal.output import report
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
     context.add_options(parser, *context.IMAGE, "--with")
-    parser.add_argument("--name", metavar="NAME", help="its name; default: that of the recipe")
+    parser.add_argument("--name", metavar="NAME", help="the kernel's name; default: the recipe's")
     summary = (
-        "where to write it: DIR/share/jupyter, with --edf DIR; "
-        "default: where Jupyter, or the container engine, looks for files of yours"
+        "write below DIR/share/jupyter, or into DIR with --edf; "
+        "default: your own folder of Jupyter or of the container engine"
     )
     parser.add_argument("--prefix", metavar="DIR", type=Path, help=summary)
     summary = "write the EDF of CSCS's container engine in place of a kernel"

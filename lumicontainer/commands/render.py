@@ -13,7 +13,9 @@ from lumicontainer.system.terminal.output import say, write_document
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
     context.add_options(parser, *context.RECIPE)
-    parser.add_argument("--format", choices=FORMATS, default=DEFINITION, help="default: def")
+    parser.add_argument(
+        "--format", choices=FORMATS, default=DEFINITION, help="default: %(default)s"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
