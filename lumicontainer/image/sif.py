@@ -113,6 +113,9 @@ def partitions(path: Path) -> list[Descriptor]:
     """Return the file systems of an image: the squashfs, then overlays that users added."""
     every = read_objects(path)
     rows = [each for each in every if each.kind == PARTITION]
+    if any(each.kind == sif_format.OCI_INDEX for each in every):
+        why = "it is an OCI-SIF, which runs in user namespaces only; LUMI has none"
+        raise no_image(path, why, "pull it again without --oci: singularity pull docker://IMAGE")
     if not rows:
         raise no_image(path, "it has no file system")
     if wrong := [each.name or "an object" for each in every if min(each.offset, each.size) < 0]:

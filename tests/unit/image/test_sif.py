@@ -64,6 +64,16 @@ def test_a_truncated_image_is_reported(tmp_path: Path) -> None:
         sif.partitions(path)
 
 
+def test_an_image_of_oci_layers_is_named(tmp_path: Path) -> None:
+    path = image(tmp_path / "x.sif")
+    content, place = bytearray(path.read_bytes()), sif_format.DESCRIPTOR_OFFSET
+    struct.pack_into("<i", content, place, 0x400A)
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="it is an OCI-SIF") as error:
+        sif.partitions(path)
+    assert "without --oci" in error.value.problems[0].hint
+
+
 @pytest.mark.parametrize("at", [88, 96])
 def test_a_header_that_counts_below_nothing_is_reported(tmp_path: Path, at: int) -> None:
     path = image(tmp_path / "x.sif")
