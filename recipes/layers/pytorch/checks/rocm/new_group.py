@@ -10,7 +10,8 @@
 # ///
 
 # On 4 nodes (32 ranks) a second process group hung in 13 of 17 runs with LUMI AI Factory's image of
-# ROCm 7.0: laifs-container-recipes issue 44. The time limit ends a hang.
+# ROCm 7.0: laifs-container-recipes issue 44. The time limit ends a hang. PyTorch 2.10 can also meet
+# old keys in its store if one group has several communicators: pytorch pull request 178493.
 
 import time
 
