@@ -81,12 +81,12 @@ def read_locked(lock: Pylock, python: str) -> list[Locked]:
 
 def _find_secret(package: Package) -> Iterator[Problem]:
     """Yield a problem if an address in a lock would keep a secret, even one that is not used."""
-    urls = [each.url for each in package.wheels or ()]
-    urls += [each.url for each in (package.sdist, package.archive) if each]
+    urls = [package.index, *(each.url for each in package.wheels or ())]
+    urls += [each.url for each in (package.sdist, package.archive, package.vcs) if each]
     for url in filter(None, urls):
         if fault := find_url_fault(url, schemes=(HTTPS, HTTP, "file"), pinned=True):
             hint = "name another index; its own links hold what belongs to pip config or .netrc"
-            yield Problem(f"{fault.what} of a file of {package.name}", why=fault.why, hint=hint)
+            yield Problem(f"{fault.what} of {package.name}", why=fault.why, hint=hint)
             return
 
 

@@ -101,3 +101,9 @@ def test_a_pin_that_is_none_is_refused_with_its_place(kind: str, pin: str) -> No
 @pytest.mark.parametrize("more", ["", f'\n      pin: "{SHA}"\n      unpinned: why'])
 def test_an_entry_is_either_pinned_or_open(more: str) -> None:
     assert "either 'pin' or 'unpinned'" in refused(f"url: x{more}").what
+
+
+@pytest.mark.parametrize("index", ["https://a:b/simple", "https://a:99999/", "file:///srv"])
+def test_an_index_that_is_no_url_is_refused_with_its_place(index: str) -> None:
+    row = f"python: x\n      pin: six==1 --hash=sha256:{SHA}\n      index: {index}"
+    assert refused(row).where == "a.lock.yaml:7:14"

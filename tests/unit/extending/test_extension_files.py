@@ -74,7 +74,7 @@ def test_an_address_of_an_index_that_holds_a_secret_is_refused(address: str) -> 
     """The lock would keep it."""
     file = f'name = "a-1.0-py3-none-any.whl", url = "https://{address}-1.0-py3-none-any.whl"'
     lock = lock_of(block("a", f"wheels = [{{ {file}, {HASHES} }}]"))
-    with pytest.raises(InputError, match="of a file of a") as refused:
+    with pytest.raises(InputError, match="invalid URL .* of a") as refused:
         read_locked(lock, "3.11")
     assert "S3cr3t" not in str(refused.value)
 
@@ -88,10 +88,12 @@ UNUSED = (
 ]""",
     f"{wheels('a-1.0-py3-none-any')}\n{SDIST}",
     SDIST.replace("sdist", "archive"),
+    f'index = "{SECRET}"\n{wheels("a-1.0-py3-none-any")}',
+    f'vcs = {{ type = "git", url = "{SECRET}", commit-id = "0" }}',
 )
 
 
-@pytest.mark.parametrize("files", UNUSED, ids=["wheel", "source", "archive"])
+@pytest.mark.parametrize("files", UNUSED, ids=["wheel", "source", "archive", "index", "git"])
 def test_an_address_with_a_secret_is_refused_even_if_its_file_is_not_used(files: str) -> None:
     with pytest.raises(InputError, match="holds a user name or a password") as refused:
         read_locked(lock_of(block("a", files)), "3.11")
