@@ -368,6 +368,31 @@ def test_a_wheel_does_not_pretend_to_be_another_package(
     install(wheel, tmp_path / "b")
 
 
+@pytest.mark.parametrize("program", ["python3", "python3.11", "pip", "sh", "env", "lumi-entry"])
+@pytest.mark.parametrize("folder", ["bin", "evil-1.0.data/scripts", "evil-1.0.data/data/bin", ""])
+def test_a_wheel_replaces_no_program_by_which_an_image_starts(
+    tmp_path: Path, folder: str, program: str
+) -> None:
+    wheel, text = tmp_path / NAME, f"[console_scripts]\n{program} = evil:main\n"
+    write(wheel, (files({f"{folder}/{program}": "x"}) if folder else _entries(text)).items())
+    # Uv refuses python3 itself.
+    with pytest.raises(StepError, match=f"{program}.* would replace|reserved.*{program}"):
+        install(wheel, tmp_path / "a")
+
+
+def test_other_programs_of_a_wheel_are_installed(tmp_path: Path) -> None:
+    names = ["python-zig", "pipx", "bashate", "ninja"]
+    text = "".join(f"{name} = evil:main\n" for name in names)
+    wheel = tmp_path / NAME
+    write(wheel, _entries(f"[console_scripts]\n{text}").items())
+    folder = install(wheel, tmp_path / "a")
+    assert sorted(each.name for each in (folder / "bin").iterdir()) == sorted(names)
+
+
+def _entries(text: str) -> dict[str, str | bytes]:
+    return files(**{"entry_points.txt": text})
+
+
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize("name", cases())
 def test_a_wheel_is_installed_in_its_folder_or_refused(

@@ -30,6 +30,8 @@ _LOCK, _TIMES = ".lock", "uv_cache.json"
 """Files of uv that are of no use afterwards; the second one holds times of files (uv 0.13)."""
 _DATA = re.compile(r"[^/]+\.data/(purelib|platlib|data|scripts|headers)/(.+)")
 _BYTECODE = re.compile(r"(.*)__pycache__/([^/]+)\.cpython-\d+(?:\.opt-\d)?\.pyc")
+_STARTED = re.compile(r"bin/(?:python[\d.]*|sh|bash|dash|env|lumi-[^/]*|(?P<pip>pip[\d.]*))")
+"""Programs of an image that others start by name; the folder of an extension comes first."""
 _LARGEST_NOTE = 64 << 20
 """The largest list or metadata of a package, in bytes."""
 
@@ -68,13 +70,24 @@ class InstalledWheel:
             elif file == "entry_points.txt":
                 programs.update(_programs(_text(archive, name)))
         self.programs = frozenset(programs)
+        self._require_own_programs()
+
+    def _require_own_programs(self) -> None:
+        """Raise ``ValueError`` for a program that would replace one by which images start."""
+        for path in sorted(self.programs):
+            found = _STARTED.fullmatch(path)
+            if found and not (found["pip"] and self._package == "pip"):
+                raise ValueError(f"its program {path!a} would replace that of the image")
+
+    @property
+    def _package(self) -> str:
+        return normal(self.path.name.partition("-")[0])
 
     def _require_own_metadata(self) -> None:
         """Raise ``ValueError`` for files by which Python would list another package."""
-        own = normal(self.path.name.partition("-")[0])
         for folder in sorted({path.partition("/")[0] for path in self.files}):
             name, _, ending = folder.rpartition(".")
-            if ending.lower() in _METADATA and normal(name.partition("-")[0]) != own:
+            if ending.lower() in _METADATA and normal(name.partition("-")[0]) != self._package:
                 raise ValueError(f"it has the metadata of another package: {folder!a}")
 
     def holds(self, path: str, sha256: str) -> bool:

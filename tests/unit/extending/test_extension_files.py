@@ -74,7 +74,7 @@ def test_an_address_of_an_index_that_holds_a_secret_is_refused(address: str) -> 
     """The lock would keep it."""
     file = f'name = "a-1.0-py3-none-any.whl", url = "https://{address}-1.0-py3-none-any.whl"'
     lock = lock_of(block("a", f"wheels = [{{ {file}, {HASHES} }}]"))
-    with pytest.raises(InputError, match="invalid URL .* of a") as refused:
+    with pytest.raises(InputError, match=r"invalid URL .* of a") as refused:
         read_locked(lock, "3.11")
     assert "S3cr3t" not in str(refused.value)
 
