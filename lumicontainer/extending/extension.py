@@ -5,6 +5,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from packaging.pylock import Pylock
 from packaging.requirements import InvalidRequirement, Requirement
 
 from lumicontainer.core.model.wheel_names import normal
-from lumicontainer.errors import InputError, LockError, Problem
+from lumicontainer.errors import InputError, LockError, Problem, StepError
 from lumicontainer.extending.container import FOLDER, GIVEN, open_container, working_folder
 from lumicontainer.extending.facts import Facts, image_id, read_facts
 from lumicontainer.extending.install.installation import Installation
@@ -21,11 +22,16 @@ from lumicontainer.extending.modules import require_modules
 from lumicontainer.extending.reading.additions import Additions
 from lumicontainer.extending.reading.indexes import with_indexes
 from lumicontainer.extending.record import NAME, Record, extension_key, read_record
-from lumicontainer.extending.resolving import conflicts
+from lumicontainer.extending.resolving import causes, conflicts
 from lumicontainer.extending.resolving.left_out import find_left_out
 from lumicontainer.extending.resolving.replaced import find_replaced, require_fitting
 from lumicontainer.extending.resolving.resolution import Question, Refusal, Resolution
-from lumicontainer.extending.sources.prepare import Prepared, digest_of, prepare_sources
+from lumicontainer.extending.sources.prepare import (
+    Prepared,
+    PreparedSource,
+    digest_of,
+    prepare_sources,
+)
 from lumicontainer.host.mirrors import read_mirrors
 from lumicontainer.host.site import Site, read_site, with_pip
 from lumicontainer.image import records, squashfs
@@ -238,6 +244,7 @@ def build_extension(
             _check(order, facts)
             begin(before, key)
             resolution = Resolution(container, facts, task.line)
+            prepared = prepared.with_names(partial(_name_source, resolution))
             chosen = _resolved(resolution, order, prepared, progress)
         lock = f"{head(output)}{pylock_text(prepared.named_in(chosen))}"
         count = units.count(len(chosen.packages), "package")
@@ -300,6 +307,18 @@ def _prepared(order: Order, folder: Path, site: Site, progress: Progress) -> Pre
         given = folder / GIVEN
         given.mkdir()
         return prepare_sources(order.additions.references, given, site, progress.say)
+
+
+def _name_source(resolution: Resolution, source: PreparedSource) -> str:
+    try:
+        return resolution.name_source(source.file)
+    except Refusal as error:
+        place = source.reference.git or source.reference.path
+        what, hint = (
+            "cannot build the source in the image",
+            "read its message, and correct its build",
+        )
+        raise StepError(Problem(what, place, causes.last_lines(error.text), hint)) from error
 
 
 def _resolved(

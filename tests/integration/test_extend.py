@@ -326,6 +326,14 @@ def test_a_new_image_has_the_packages_as_a_layer(folder: Path) -> None:
     assert "new.sif is up to date" in again.stderr
 
 
+SETUP = """\
+from setuptools import setup
+name = "in" + "_code"
+setup(name=name, version="2.0", py_modules=[name])
+"""
+"""A project whose name is not there as data."""
+
+
 def test_packages_of_git_files_and_folders_are_added(
     folder: Path, upstream: Upstream, tmp_path: Path
 ) -> None:
@@ -335,14 +343,17 @@ def test_packages_of_git_files_and_folders_are_added(
     mirrors.parent.mkdir(parents=True)
     mirrors.write_text(f"{UPSTREAM}: {upstream.served}/\n")
     write_wheel(folder, "ready", "1.0")
-    lines = (f"git+{UPSTREAM}tool@v1.5", "./ready-1.0-py3-none-any.whl", "./code")
+    (folder / "old").mkdir()
+    (folder / "old/setup.py").write_text(SETUP)
+    (folder / "old/in_code.py").touch()
+    lines = (f"git+{UPSTREAM}tool@v1.5", "./ready-1.0-py3-none-any.whl", "./code", "./old")
     (folder / "requirements.txt").write_text("\n".join(lines))
     words = ("-r", "requirements.txt", "-o", "mine.sqsh")
     done = succeeded(extend(folder, *words, env={"XDG_CONFIG_HOME": str(tmp_path / "config")}))
     assert f"v1.5 is the commit {upstream.head(tool)}" in done.stderr
-    names = ["mycode==1.0", "ready==1.0", "tabulate==", "tool==1.5"]
+    names = ["in-code==2.0", "mycode==1.0", "ready==1.0", "tabulate==", "tool==1.5"]
     added = re.findall(r"(?m)^\+ (\S+)$", done.stderr)
-    assert [each.startswith(name) for each, name in zip(added, names, strict=True)] == [True] * 4
+    assert [each.startswith(name) for each, name in zip(added, names, strict=True)] == [True] * 5
     assert upstream.head(tool) in (folder / "pylock.mine.toml").read_text()
     program = "import mycode, ready, tool; print(mycode.__file__)"
     found = in_image(folder, "python3", "-c", program)

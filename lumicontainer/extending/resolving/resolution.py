@@ -97,6 +97,19 @@ class Resolution:
                     raise
                 self._with_image |= names
 
+    def name_source(self, file: Path) -> str:
+        """Return the name of a source that only its code knows: its metadata is built.
+
+        Raises ``Refusal`` if that fails.
+        """
+        self._say("build what says the name of a source")
+        everything = frozenset(self.facts.packages)
+        lock = self.compile(Question([file.as_uri()], everything), "--no-deps")
+        names = [each.name for each in lock.packages]
+        if len(names) != 1:
+            raise Refusal(0, f"its metadata names {len(names)} packages")
+        return names[0]
+
     def newest(self, lines: Sequence[str]) -> dict[str, str]:
         """Return the newest versions that requirements allow, by name; a source counts, too.
 

@@ -46,13 +46,19 @@ class PreparedSource(NamedTuple):
     """Hold a file that is a package, and how the lock names where it is from."""
 
     name: str
+    """Empty while only its code knows it."""
     file: Path
     origin: PackageVcs | PackageDirectory | PackageArchive
     """Where it is from, in a lock."""
-    line: str
-    """The requirement by which uv finds it."""
+    reference: Reference
+    """How the user names it."""
     digest: str = ""
     """The sha256 of a file or a folder of this host; a repository has its commit."""
+
+    @property
+    def line(self) -> str:
+        """Return the requirement by which uv finds it."""
+        return self.reference.line(self.name, self.file)
 
 
 class Prepared(NamedTuple):
@@ -65,6 +71,10 @@ class Prepared(NamedTuple):
         """Return the requirements by which uv finds them."""
         return tuple(each.line for each in self.found)
 
+    def with_names(self, name_of: Callable[[PreparedSource], str]) -> "Prepared":
+        """Return them with the names that ``name_of`` finds where only code knows them."""
+        return Prepared([each._replace(name=each.name or name_of(each)) for each in self.found])
+
     def named_in(self, lock: Pylock) -> Pylock:
         """Return a lock that names where they are from, not the copies for one call."""
         origins = {normal(each.name): each.origin for each in self.found}
@@ -76,7 +86,7 @@ def prepare_sources(
 ) -> Prepared:
     """Put the source of each reference into ``folder``.
 
-    Raises ``DownloadError`` if a repository does not come, and ``InputError`` if one has no name.
+    Raises ``DownloadError`` if a repository does not come.
     """
     return Prepared([_prepare(each, folder, site, say) for each in references])
 
@@ -99,13 +109,10 @@ def _prepare(reference: Reference, folder: Path, site: Site, say: Say) -> Prepar
         hint = "compare the hash with that of the publisher; pip hash FILE prints one"
         raise InputError(Problem(what, reference.path, why, hint))
     name, path = reference.name or project_name(Path(reference.path)), reference.path
-    if not name:
-        raise _refuse_unnamed(f"file://{reference.path}", reference.path)
-    line = reference.line(name, file)
     if Path(reference.path).is_dir():
-        return PreparedSource(name, file, PackageDirectory(path=path), line, digest)
+        return PreparedSource(name, file, PackageDirectory(path=path), reference, digest)
     archive = PackageArchive(path=path, hashes={"sha256": digest})
-    return PreparedSource(name, file, archive, line, digest)
+    return PreparedSource(name, file, archive, reference, digest)
 
 
 def _take_local(reference: Reference, place: Path) -> tuple[Path, str]:
@@ -136,11 +143,9 @@ def _prepare_git(reference: Reference, place: Path, site: Site, say: Say) -> Pre
         what, hint = f"there is no folder '{reference.subdirectory}'", "correct the subdirectory"
         raise InputError(Problem(what, url, f"the commit is {commit}", hint))
     name = reference.name or project_name(tree)
-    if not name:
-        raise _refuse_unnamed(f"git+{url}@{commit}", url)
     if _needs_history(tree):
         _write_version(tree / _ARCHIVAL, commit, git.describe_commit(url, commit, site.mirrors))
-    file = place / f"{normal(name)}.tar.gz"
+    file = place / f"{normal(name) or 'source'}.tar.gz"
     pack_folder(tree, file, "source-0")
     shutil.rmtree(top)
     origin = PackageVcs(
@@ -150,7 +155,7 @@ def _prepare_git(reference: Reference, place: Path, site: Site, say: Say) -> Pre
         commit_id=commit,
         subdirectory=reference.subdirectory or None,
     )
-    return PreparedSource(name, file, origin, reference.line(name, file))
+    return PreparedSource(name, file, origin, reference)
 
 
 def _write_version(path: Path, commit: str, described: str) -> None:
@@ -202,8 +207,3 @@ def _name_origin(
         case PackageArchive():
             return replace(package, archive=origin)
     return package
-
-
-def _refuse_unnamed(place: str, where: str) -> InputError:
-    what, why = "the source does not say its name", "no file of it states one as data"
-    return InputError(Problem(what, where, why, f"write 'NAME @ {place}'"))

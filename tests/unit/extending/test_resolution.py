@@ -115,6 +115,17 @@ def test_a_source_that_needs_a_package_of_the_image_is_read_with_it(index: Index
     assert index.choose("top") == {"top": "1.0"}
 
 
+def test_a_source_that_names_itself_in_code_alone_is_asked(index: Index, tmp_path: Path) -> None:
+    index.source("in_code", "1.0", "base<2")
+    index.source("broken", "1.0", module="no_such_module")
+    named, broken = tmp_path / "named.tar.gz", tmp_path / "broken.tar.gz"
+    (index.folder / "in_code-1.0.tar.gz").rename(named)
+    (index.folder / "broken-1.0.tar.gz").rename(broken)
+    assert index.resolution().name_source(named) == "in-code"
+    with pytest.raises(Refusal, match="no_such_module"):
+        index.resolution().name_source(broken)
+
+
 def test_each_phase_says_what_it_does(index: Index) -> None:
     index.wheel("top", "1.0")
     said: list[str] = []
