@@ -60,8 +60,6 @@ def _run(arguments: argparse.Namespace) -> int:
     output.set_talk(getattr(arguments, "talk", output.NORMAL))
     interruption.handle_signals()
     _require_current_folder()
-    if hasattr(arguments, "recipe"):
-        verb_module("context").find_recipe(arguments)
     if hasattr(arguments, "image"):
         verb_module("context").find_images(arguments)
     return int(verb_module(arguments.verb).run(arguments))

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from lumicontainer.api import sending
 from lumicontainer.api.image import Image
@@ -28,6 +28,7 @@ from lumicontainer.core.model import Recipe
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.resolve.decisions import Resolved
+from lumicontainer.core.resolve.inputs import base_label, unpinned
 from lumicontainer.core.rules.rules import refuse
 from lumicontainer.errors import InputError, LumicontainerError, Problem, Problems
 from lumicontainer.host import site
@@ -38,6 +39,7 @@ from lumicontainer.sandbox import runtimes
 from lumicontainer.sandbox.builder import Builder, read_patience
 from lumicontainer.sandbox.failures.causes import naming_causes
 from lumicontainer.sandbox.workspace import workspace
+from lumicontainer.system import units
 from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.terminal.progress import Progress
 from lumicontainer.system.waiting import complete
@@ -101,6 +103,15 @@ class BuildOrder:
         return self.state.current
 
 
+class PlannedStep(NamedTuple):
+    """Hold the name and the key of a step, its inputs without a pin, and where its layer is."""
+
+    name: str
+    key: str
+    notes: str
+    origin: str
+
+
 class PlannedBuild(NamedTuple):
     """Hold what a build would do."""
 
@@ -109,6 +120,30 @@ class PlannedBuild(NamedTuple):
     """By key: who published the layers that it would take from the shared cache."""
     submitted: Sequence[str]
     """The options of sbatch if it would submit a job."""
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as ``lumicontainer build --dry-run --json`` prints it."""
+        order = self.order
+        steps = [{"name": step.name, "key": step.key} for step in order.plan.steps]
+        head = {"image": order.output.word, "up_to_date": order.current}
+        return {**head, "base_key": order.plan.base_key, "steps": steps, "taken": self.taken}
+
+    def rows(self) -> Iterator[PlannedStep]:
+        """Yield the base and each step, with its notes."""
+        plan = self.order.plan
+        layers = plan.resolved.included()
+        open_inputs = {each.name: unpinned(plan.resolved, each) for each in layers}
+        base = base_label(plan.bootstrap)
+        is_open = base in open_inputs[layers[0].name]
+        notes = f"{base}  not pinned" if is_open else base
+        yield PlannedStep("base", plan.base_key, notes, self._origin(plan.base_key))
+        for step in plan.steps:
+            number = len(open_inputs.get(step.name, ()))
+            notes = f"{units.count(number, 'input')} not pinned" if number else ""
+            yield PlannedStep(step.name, step.key, notes, self._origin(step.key))
+
+    def _origin(self, key: str) -> str:
+        return f"in the shared cache, from {self.taken[key]}" if key in self.taken else ""
 
 
 class BuiltImage(NamedTuple):

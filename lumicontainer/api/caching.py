@@ -40,6 +40,10 @@ class CacheContent(NamedTuple):
     unreadable: int
     objects: Sequence[CacheRow]
 
+    def as_data(self) -> dict[str, Any]:
+        """Return it as ``lumicontainer cache list --json`` prints it."""
+        return {**self._asdict(), "place": str(self.place)}
+
 
 class Examination(NamedTuple):
     """Hold the number of whole objects, and the others with the reason."""
@@ -85,6 +89,11 @@ class Pruned(NamedTuple):
     problems: Sequence[Problem] = ()
     """Why objects could not be removed."""
 
+    def as_data(self) -> dict[str, Any]:
+        """Return it as ``lumicontainer cache prune --shared --json`` prints it."""
+        names = ("removed", "bytes", "left", "limit", "dry_run")
+        return {name: getattr(self, name) for name in names}
+
     def free(self) -> int | None:
         """Return the free bytes of the disk; None if there is no cache."""
         return shutil.disk_usage(self.place).free if self.place.is_dir() else None
@@ -100,6 +109,23 @@ class Explanation(NamedTuple):
     differences: Sequence[InputChange]
     doubt: Problem | None
     """Why an object of the shared cache is not taken."""
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as ``lumicontainer cache explain --json`` prints it."""
+        changes = self.differences
+        return {
+            "recipe": self.recipe,
+            "parts": [_part_data(part) for part in self.parts],
+            "missing": self.missing and self.missing.name,
+            "nearest": self.nearest and self.nearest.name,
+            "differences": [{"input": d.name, "before": d.before, "now": d.now} for d in changes],
+            "not_taken": self.doubt and self.doubt.why,
+        }
+
+
+def _part_data(part: Needed) -> dict[str, str]:
+    data = {"name": part.name, "key": part.key, "state": part.state}
+    return {**data, "publisher": part.publisher} if part.publisher else data
 
 
 def about(entry: Entry) -> dict[str, Any]:

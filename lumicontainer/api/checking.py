@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lumicontainer.api.recipes import RecipeRequest
 from lumicontainer.building.checks import script_syntax
 from lumicontainer.core.resolve.decisions import Resolved
-from lumicontainer.core.rules.rules import ERROR, HOLDS, Finding
+from lumicontainer.core.rules.rules import ERROR, HOLDS, TEXTS, Finding
 from lumicontainer.errors import InputError, Problem, did_you_mean
 
 
@@ -29,6 +29,22 @@ class Judgment(NamedTuple):
     def failed(self) -> bool:
         """Return whether an error applies."""
         return any(each.state == HOLDS and each.rule.level == ERROR for each in self.findings)
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as ``lumicontainer check --json`` prints it."""
+        head = {"recipe": self.resolved.recipe.name, "platform": self.resolved.platform.name}
+        return {**head, "rules": [_finding_data(each) for each in self.findings]}
+
+
+def _finding_data(finding: Finding) -> dict[str, Any]:
+    rule = finding.rule
+    seen = [{**s._asdict(), "found": [fact._asdict() for fact in s.found]} for s in finding.seen]
+    return {
+        **{name: getattr(rule, name) for name in ("id", *TEXTS)},
+        "place": str(rule.place),
+        "state": finding.state,
+        "when": seen,
+    }
 
 
 def check(request: CheckRequest) -> Judgment:

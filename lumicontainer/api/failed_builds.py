@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from lumicontainer.cache.store import LAYER
 from lumicontainer.errors import HostError, Problem
+from lumicontainer.host.recipes import locate_recipe
 from lumicontainer.sandbox.failures.failure import OPENER
 from lumicontainer.sandbox.workspace import FAILED, workspace
 from lumicontainer.system import flock
@@ -45,7 +46,8 @@ class FailedBuild(NamedTuple):
 
 
 def list_failed_builds(recipe: str | None = None) -> list[FailedBuild]:
-    """Return the states that are kept, of one recipe or of all; the newest first."""
+    """Return the states that are kept, of one recipe or of all; newest first."""
+    name = recipe and locate_recipe(recipe, None)[0]
     states = []
     for note in temporary_root().glob(f"[!.]*/{FAILED}"):
         try:
@@ -53,7 +55,7 @@ def list_failed_builds(recipe: str | None = None) -> list[FailedBuild]:
             state = FailedBuild(note.parent, *(data[name] for name in _NOTED))
         except (OSError, ValueError, KeyError, TypeError):
             continue  # Another process is removing it.
-        if recipe in (None, state.recipe):
+        if name in (None, state.recipe):
             states.append(state)
     return sorted(states, key=lambda state: state.time, reverse=True)
 

@@ -8,11 +8,13 @@ from typing import NamedTuple
 
 from lumicontainer.api.checking import Judgment, judge_recipe
 from lumicontainer.api.new_files import check_name, write_folder
+from lumicontainer.core import habits
 from lumicontainer.core.catalog import Catalog, open_catalog
 from lumicontainer.core.model.layer import LAYERS as NAMED
 from lumicontainer.core.model.layer import Parameter
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.core.resolve.resolve import resolve
+from lumicontainer.errors import InputError, Problem
 from lumicontainer.host.recipes import find_platform
 from lumicontainer.importing.draft import NOT_CARRIED, Draft, Goal, ImportedLine
 from lumicontainer.importing.read import context_for, name_for, reader_of
@@ -79,6 +81,8 @@ def import_file(request: ImportRequest) -> Imported:
     Raises ``InputError`` for a file that cannot be read, and for files that exist already.
     """
     file = request.file
+    if hint := habits.habit_hint(habits.FILE, word := habits.word_of(file)):
+        raise InputError(Problem(f"expected a file, got '{word}'", hint=hint))
     read = reader_of(file)
     name = request.name or name_for(file)
     check_name(name, "--name ")

@@ -32,6 +32,11 @@ class SharedContent(NamedTuple):
     objects: Sequence[CacheRow]
     doubts: Sequence[Problem]
 
+    def as_data(self) -> dict[str, Any]:
+        """Return it as ``lumicontainer cache list --shared --json`` prints it."""
+        doubts = [{"name": Path(doubt.where).name, "why": doubt.why} for doubt in self.doubts]
+        return {"place": str(self.place), "objects": self.objects, "not_taken": doubts}
+
 
 @dataclass(frozen=True)
 class PublishRequest(RecipeRequest):
@@ -56,6 +61,11 @@ class Publication(NamedTuple):
     def damaged(self) -> bool:
         """Return whether an object was damaged, and is not published."""
         return bool(self.objects[DAMAGED])
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as ``lumicontainer cache publish --json`` prints it."""
+        states = {state.replace(" ", "_"): rows for state, rows in self.objects.items()}
+        return {"place": str(self.place), **states}
 
 
 def open_shared() -> SharedCache:

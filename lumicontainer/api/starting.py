@@ -2,10 +2,12 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import shlex
+import stat
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.model import Platform
@@ -34,6 +36,8 @@ from lumicontainer.verify import job
 from lumicontainer.verify.subject import read_subject
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=([^$`\\]*)")
+"""The engines evaluate ``$``, backquotes and backslashes in the values of SINGULARITYENV."""
 OnProblem = Callable[[Problem], None]
 """Receives each warning."""
 
@@ -71,6 +75,27 @@ class Binds(NamedTuple):
     def value(self) -> str:
         """Return the value of SINGULARITY_BIND."""
         return ",".join(map(str, self.needs.mounts))
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as ``lumicontainer binds --json`` prints it.
+
+        ``bind`` is a value for SINGULARITY_BIND, ``environment`` the variables of the container,
+        ``exports`` those of the shell that calls srun, ``options`` further options of the engine.
+        """
+        needs = self.needs
+        mounts = [asdict(mount) for mount in needs.mounts]
+        return {
+            "platform": self.platform.name,
+            "options": self.options,
+            "bind": self.value,
+            "binds": [{key: value for key, value in row.items() if value} for row in mounts],
+            "environment": {each.name: each.value for each in needs.variables},
+            "exports": dict(needs.exports),
+            "variables": [asdict(each) for each in needs.variables],
+            "absent": [{"path": bind.path, "reason": bind.reason} for bind in needs.absent],
+            "problems": [problem._asdict() for problem in needs.problems],
+            "works": not needs.unfit(),
+        }
 
 
 def find_binds(request: ImageRequest, *, static: bool = False) -> Binds:
@@ -174,8 +199,8 @@ class ModuleRequest:
     prefix: Path
     tcl: bool = False
     """Whether they are Tcl for Environment Modules in place of Lua for Lmod."""
-    variables: Mapping[str, str] | None = None
-    """Variables of their containers."""
+    variables: Sequence[str] = ()
+    """Variables of their containers: texts ``NAME=VALUE``."""
     platform: str | None = None
     recipes: Path | None = None
 
@@ -191,15 +216,30 @@ def write_module_files(
     request: ModuleRequest, on_problem: OnProblem = lambda _: None
 ) -> WrittenModules:
     """Write the module files of images, and the programs that they put in PATH."""
+    variables = dict(map(_read_variable, request.variables))
     for image in request.images:
         sif.read_objects(image)
     platform = recipes.find_platform(open_catalog(request.recipes), request.platform)
     needs = {image: static_needs(image, platform) for image in request.images}
     for problem in (problem for each in needs.values() for problem in each.problems):
         on_problem(problem)
-    modules = [module_of(each, needs[each], request.variables or {}) for each in request.images]
+    modules = [module_of(each, needs[each], variables) for each in request.images]
     paths = [*write_modules(modules, request.prefix.absolute(), tcl=request.tcl)]
+    if not (request.prefix / "modules").stat().st_mode & stat.S_IRGRP:
+        what, why = "nobody but you can read these modules", "your umask closes new files to others"
+        prefix = str(request.prefix)
+        hint = f"chmod -R go+rX {shlex.quote(prefix)}, if they are for others"
+        on_problem(Problem(what, prefix, why, hint, "warning"))
     return WrittenModules(paths, [*dict.fromkeys(each.full_name for each in modules)])
+
+
+def _read_variable(text: str) -> tuple[str, str]:
+    match = _VARIABLE.fullmatch(text)
+    if match is None or not match[2].isprintable():
+        why = "expected NAME=VALUE on one line, without '$', '`' and '\\'"
+        hint = "write it like --env HF_HUB_CACHE=/scratch/cache"
+        raise InputError(Problem(f"invalid variable '{text}'", "--env", why, hint))
+    return match[1], match[2]
 
 
 def reframe_test(request: ImageRequest, on_problem: OnProblem = lambda _: None) -> str:

@@ -2,27 +2,31 @@
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from lumicontainer.api.values import Check, OnProgress, Report, SlurmJob, progress_of
+from lumicontainer.building.checks.smoke import rerun_command
 from lumicontainer.core.catalog import Catalog, open_catalog
 from lumicontainer.core.model import Platform
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.host.binds import takes_of_host
-from lumicontainer.host.recipes import find_platform
+from lumicontainer.host.recipes import find_platform, locate_recipe
 from lumicontainer.image import records, sif
 from lumicontainer.inside.verify import options, report
-from lumicontainer.inside.verify.outcome import PASSED, SKIPPED, Outcome, from_plain
+from lumicontainer.inside.verify.outcome import ERROR, FAILED, PASSED, SKIPPED, Outcome, from_plain
 from lumicontainer.jobs.follow import Listener
 from lumicontainer.system.terminal.progress import Progress, Task
 from lumicontainer.verify import host_checks, job, local, results
 from lumicontainer.verify.subject import Row, chosen, in_other_ways, input_errors, read_subject
 
 _COUNT = re.compile(r"^\[ *\d+/\d+\] ")
+_NO_CHECK = "lumi-verify/"
+"""Begins the names of problems that lumi-verify finds beside the checks."""
 _NOT_IN_A_JOB = "other start modes of a container are checked by lumicontainer verify without a job"
 
 
@@ -44,17 +48,23 @@ class VerifyRequest:
     job: SlurmJob | None = None
 
     @cached_property
+    def named(self) -> tuple[str, Path | None]:
+        """Return the name of the recipe, and the folder with documents of the user."""
+        return locate_recipe(self.recipe, self.recipes)
+
+    @cached_property
     def catalog(self) -> Catalog:
         """Return the catalog with the user's own folder."""
-        return open_catalog(self.recipes)
+        return open_catalog(self.named[1])
 
     def require_valid(self) -> None:
         """Raise ``InputError`` for invalid arguments."""
         with input_errors():
             options.read_required_kinds(self.required)
+        name = self.named[0]
         sif.read_objects(self.image)
-        if self.recipe:
-            self.catalog.recipe(self.recipe)
+        if name:
+            self.catalog.recipe(name)
         root = self.host_root
         if root and not root.is_dir():
             raise InputError(Problem("folder not found", str(root), hint="correct --host-root"))
@@ -63,7 +73,7 @@ class VerifyRequest:
     def host_request(self) -> host_checks.Request:
         """Return what the host checks."""
         root = self.host_root
-        return host_checks.Request(self.image, self.catalog, recipe=self.recipe, root=root)
+        return host_checks.Request(self.image, self.catalog, recipe=self.named[0], root=root)
 
     @cached_property
     def damage(self) -> Row | None:
@@ -79,6 +89,23 @@ class VerifyRequest:
         checks = read_subject(self.image).checks
         every = [*host_checks.rows(self.host_request), *checks, *in_other_ways(checks)]
         return chosen(every, self.level, self.names)
+
+    def options(self) -> list[str]:
+        """Return the options of the command line that decide the outcome of a check."""
+        job = self.job or SlurmJob()
+        # A partition alone means one node.
+        nodes = job.nodes if self.job and (job.nodes > 1 or not job.partition) else None
+        values = {
+            "--platform": self.platform,
+            "--nodes": nodes,
+            "--partition": job.partition,
+            "--account": job.account,
+            "--recipe": self.recipe,
+            "--host-root": self.host_root,
+            "--recipes": self.recipes,
+            "--require": self.required,
+        }
+        return [word for name, value in values.items() if value for word in (name, str(value))]
 
 
 def checks(image: str | Path, *, level: str = "quick", names: Sequence[str] = ()) -> list[Check]:
@@ -117,13 +144,26 @@ def run_verification(request: VerifyRequest, on_progress: OnProgress | None = No
     """Run the checks and return all results."""
     head = {"file": request.image.absolute(), "level": request.level, "begun": time.time()}
     if request.damage:
-        return Report(results.joined(None, [], [request.damage], head=head))
+        whole = results.joined(None, [], [request.damage], head=head)
+        return Report(_with_commands(whole, request))
     due = request.due()
     with progress_of(on_progress) as progress:
         collected = _run(request, due, progress)
     subject = read_subject(request.image)
     whole = results.joined(subject, collected.parts, collected.rows, head=head)
-    return Report(whole, collected.problem)
+    return Report(_with_commands(whole, request), collected.problem)
+
+
+def _with_commands(result: Mapping[str, Any], request: VerifyRequest) -> dict[str, Any]:
+    """Return results in which each check that failed has the command that runs it again."""
+    words = request.options()
+    rows = [
+        {**row, "again": rerun_command(request.image, row["name"], words)}
+        if row["state"] in (FAILED, ERROR) and not row["name"].startswith(_NO_CHECK)
+        else row
+        for row in result["checks"]
+    ]
+    return {**result, "checks": rows}
 
 
 class _Reporter:
@@ -176,7 +216,7 @@ def _run_in_a_job(
         **where._asdict(),
         required=request.required,
         binds=takes_of_host(records.resolved(request.image), platform),
-        recipes=request.recipes,
+        recipes=request.named[1],
     )
     listener = Listener(to.line, to.waiting)
     with to.progress.cancelling(listener.stop.set):

@@ -4,12 +4,10 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from lumicontainer.api import building
 from lumicontainer.api.building import (
-    BuildOrder,
     BuildRequest,
     BuildResult,
     BuiltImage,
@@ -20,13 +18,10 @@ from lumicontainer.api.sending import CORES, BuildJob, SentBuild
 from lumicontainer.api.values import BuildOptions
 from lumicontainer.building.docker_output import output_of
 from lumicontainer.commands import context
-from lumicontainer.core.plan.steps import Plan
-from lumicontainer.core.resolve.inputs import base_label, unpinned
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
 from lumicontainer.jobs.builds import Invocation
 from lumicontainer.jobs.follow import SbatchOptions
 from lumicontainer.sandbox import runtimes
-from lumicontainer.system import units
 from lumicontainer.system.terminal.output import line, print_json, print_table, say, write_document
 from lumicontainer.system.terminal.progress import Progress
 
@@ -173,34 +168,19 @@ def _print_comparison(comparison: Comparison, *, as_json: bool) -> int:
 
 
 def _print_plan(planned: PlannedBuild, *, as_json: bool) -> None:
-    order, taken, words = planned
+    order, _, words = planned
     for warning in order.warnings:
         say(str(warning))
     if words:
         say(f"would submit: sbatch {shlex.join(words)}")
     if not as_json:
-        _print_steps(order, taken)
+        _print_steps(planned)
         return
-    steps = [{"name": step.name, "key": step.key} for step in order.plan.steps]
-    head = {"image": order.output.word, "up_to_date": order.current}
-    print_json({**head, "base_key": order.plan.base_key, "steps": steps, "taken": taken})
+    print_json(planned.as_data())
 
 
-def _print_steps(order: BuildOrder, taken: Mapping[str, str]) -> None:
-    origins = {key: f"in the shared cache, from {publisher}" for key, publisher in taken.items()}
-    rows = [(name, key[:12], notes, origins.get(key, "")) for name, key, notes in _rows(order.plan)]
+def _print_steps(planned: PlannedBuild) -> None:
+    order = planned.order
     state = "up to date, would not build" if order.current else "would build"
     sys.stdout.write(f"{state}: {line(order.output.word)}\n")
-    print_table(rows)
-
-
-def _rows(plan: Plan) -> Iterator[tuple[str, str, str]]:
-    """Yield the name, the key and the notes of the base and of each step."""
-    layers = plan.resolved.included()
-    open_inputs = {each.name: unpinned(plan.resolved, each) for each in layers}
-    base = base_label(plan.bootstrap)
-    pinned = base not in open_inputs[layers[0].name]
-    yield "base", plan.base_key, base if pinned else f"{base}  not pinned"
-    for step in plan.steps:
-        marks = len(open_inputs.get(step.name, ()))
-        yield step.name, step.key, f"{units.count(marks, 'input')} not pinned" if marks else ""
+    print_table([(name, key[:12], notes, origin) for name, key, notes, origin in planned.rows()])

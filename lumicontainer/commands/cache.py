@@ -4,7 +4,6 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from lumicontainer.api import caching, shared_cache
@@ -81,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _list(arguments: argparse.Namespace) -> int:
     content = caching.list_cache()
     if arguments.json:
-        print_json({**content._asdict(), "place": str(content.place)})
+        print_json(content.as_data())
     else:
         _print_objects(content.objects, "used", "images", _images)
         _print_totals(content)
@@ -119,8 +118,7 @@ def _list_shared(arguments: argparse.Namespace) -> int:
     content = shared_cache.list_shared()
     objects = content.objects
     if arguments.json:
-        doubts = [{"name": Path(doubt.where).name, "why": doubt.why} for doubt in content.doubts]
-        print_json({"place": str(content.place), "objects": objects, "not_taken": doubts})
+        print_json(content.as_data())
         return OK
     _print_objects(objects, "published", "by", lambda row: str(row["publisher"]))
     for doubt in content.doubts:
@@ -186,7 +184,7 @@ def _prune(arguments: argparse.Namespace) -> int:
         raise InputError(Problem("--others is an option of --shared", hint="leave it out"))
     pruned = caching.prune_cache(_prune_request(arguments))
     if arguments.json:
-        print_json({**_pruned_data(pruned), "leftovers": pruned.leftovers})
+        print_json({**pruned.as_data(), "leftovers": pruned.leftovers})
         return OK
     _print_pruned(pruned, "running builds use it")
     if not pruned.dry_run and (free := pruned.free()) is not None:
@@ -197,17 +195,12 @@ def _prune(arguments: argparse.Namespace) -> int:
 def _prune_shared(arguments: argparse.Namespace) -> int:
     pruned = shared_cache.prune_shared(_prune_request(arguments))
     if arguments.json:
-        print_json(_pruned_data(pruned))
+        print_json(pruned.as_data())
     else:
         _print_pruned(pruned, "others published it")
     if pruned.problems:
         raise HostError(*pruned.problems)
     return OK
-
-
-def _pruned_data(pruned: Pruned) -> dict[str, Any]:
-    names = ("removed", "bytes", "left", "limit", "dry_run")
-    return {name: getattr(pruned, name) for name in names}
 
 
 def _print_pruned(pruned: Pruned, why: str) -> None:
@@ -229,31 +222,13 @@ def _print_pruned(pruned: Pruned, why: str) -> None:
 def _explain(arguments: argparse.Namespace) -> int:
     explanation = caching.explain_cache(RecipeRequest(**context.recipe_fields(arguments)))
     if arguments.json:
-        print_json(_explained_data(explanation))
+        print_json(explanation.as_data())
         return OK
     _print_parts(explanation.parts)
     if explanation.doubt:
         say(explanation.doubt)
     _print_missing(explanation)
     return OK
-
-
-def _explained_data(explanation: Explanation) -> dict[str, Any]:
-    first, nearest, doubt = explanation.missing, explanation.nearest, explanation.doubt
-    changes = explanation.differences
-    return {
-        "recipe": explanation.recipe,
-        "parts": [_part(part) for part in explanation.parts],
-        "missing": first and first.name,
-        "nearest": nearest and nearest.name,
-        "differences": [{"input": d.name, "before": d.before, "now": d.now} for d in changes],
-        "not_taken": doubt and doubt.why,
-    }
-
-
-def _part(part: Needed) -> dict[str, str]:
-    about = {"name": part.name, "key": part.key, "state": part.state}
-    return {**about, "publisher": part.publisher} if part.publisher else about
 
 
 def _print_parts(parts: Iterable[Needed]) -> None:
@@ -284,8 +259,7 @@ def _publish(arguments: argparse.Namespace) -> int:
     publication = shared_cache.publish_objects(request, Progress(arguments.progress))
     place, objects = publication
     if arguments.json:
-        states = {state.replace(" ", "_"): rows for state, rows in objects.items()}
-        print_json({"place": str(place), **states})
+        print_json(publication.as_data())
     else:
         numbers = ", ".join(f"{len(rows)} {state}" for state, rows in objects.items() if rows)
         sys.stdout.write(f"{numbers or 'the cache is empty'}: {place}\n")

@@ -3,13 +3,12 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from lumicontainer.api import checking
 from lumicontainer.api.checking import CheckRequest
 from lumicontainer.commands import context
 from lumicontainer.core.resolve.decisions import Resolved
-from lumicontainer.core.rules.rules import ERROR, HOLDS, PASSED, TEXTS, UNKNOWN, WARNING, Finding
+from lumicontainer.core.rules.rules import ERROR, HOLDS, PASSED, UNKNOWN, WARNING, Finding
 from lumicontainer.errors import EXAMINED_FAILED, OK
 from lumicontainer.system.terminal.output import print_json, print_table
 from lumicontainer.system.units import count
@@ -31,8 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     judgment = checking.check(CheckRequest(**recipe, explain=arguments.explain or ""))
     resolved, findings = judgment
     if arguments.json:
-        head = {"recipe": resolved.recipe.name, "platform": resolved.platform.name}
-        print_json({**head, "rules": [_finding_data(each) for each in findings]})
+        print_json(judgment.as_data())
     elif arguments.explain:
         _explain(findings[0])
     else:
@@ -73,14 +71,3 @@ def _explain(finding: Finding) -> None:
     print_table(rows)
     for label in ("reason", "hint", "source", "place"):
         out(f"  {label}: {getattr(rule, label)}\n")
-
-
-def _finding_data(finding: Finding) -> dict[str, Any]:
-    rule = finding.rule
-    seen = [{**s._asdict(), "found": [fact._asdict() for fact in s.found]} for s in finding.seen]
-    return {
-        **{name: getattr(rule, name) for name in ("id", *TEXTS)},
-        "place": str(rule.place),
-        "state": finding.state,
-        "when": seen,
-    }

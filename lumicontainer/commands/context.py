@@ -1,19 +1,12 @@
-"""Share among verbs: their options, the catalog, and the resolved recipe."""
+"""Share among verbs: their options, and the fields of requests that these fill."""
 
 import argparse
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lumicontainer.core import habits
-from lumicontainer.core.catalog import Catalog, open_catalog
-from lumicontainer.core.model import Platform
-from lumicontainer.core.resolve.decisions import Resolved
-from lumicontainer.errors import InputError, Problem
-from lumicontainer.host import recipes
-from lumicontainer.host.recipes import SUFFIX
+from lumicontainer.image.named import refuse_other_words
 from lumicontainer.jobs import slurm
 from lumicontainer.system.terminal.progress import FORMS
 
@@ -105,67 +98,12 @@ def time_limit(text: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def catalog_of(arguments: argparse.Namespace) -> Catalog:
-    """Return the command's catalog, which is opened once."""
-    if "catalog" not in arguments:
-        arguments.catalog = open_catalog(arguments.recipes)
-    catalog: Catalog = arguments.catalog
-    return catalog
-
-
-def find_platform(arguments: argparse.Namespace) -> Platform:
-    """Read the platform that ``--platform`` names, else that of this host."""
-    return recipes.find_platform(catalog_of(arguments), arguments.platform)
-
-
-def find_recipe(arguments: argparse.Namespace) -> None:
-    """Replace the file of a recipe in the arguments by the recipe's name and its folder."""
-    word = getattr(arguments, "recipe", None)
-    if isinstance(word, str):
-        _refuse_other_files(word)
-        folder = getattr(arguments, "recipes", None)
-        arguments.recipe, arguments.recipes = recipes.locate_recipe(word, folder)
-        if arguments.recipe != word and getattr(arguments, "kind", "") is None:
-            arguments.kind = "recipe"
-
-
-def _refuse_other_files(word: str) -> None:
-    """Raise ``InputError`` if a word that stands for a recipe names a file of another program."""
-    # A recipe that has the wrong suffix gets another hint.
-    is_recipe = word.endswith(".yml") and Path(f"{word[:-4]}{SUFFIX}").is_file()
-    if not is_recipe and (hint := habits.habit_hint(habits.RECIPE, word)):
-        raise InputError(Problem(f"expected a recipe, got '{word}'", hint=hint))
-
-
 def find_images(arguments: argparse.Namespace) -> None:
     """Raise ``InputError`` if a word that stands for the file of an image is another thing."""
     images = getattr(arguments, "image", None)
     for path in images if isinstance(images, list) else [images]:
-        if isinstance(path, Path) and not os.path.lexists(path):
-            _refuse_other_words(path)
-
-
-def _refuse_other_words(path: Path) -> None:
-    word = _word(path)
-    what, why, hint = f"expected the file of an image, got '{word}'", "", ""
-    if os.path.isfile(f"{path}.sif"):  # noqa: PTH113 - where the folder is closed, too
-        hint = f"did you mean '{path}.sif'?"
-    elif word in open_catalog().names("recipe"):
-        why, hint = f"'{word}' is a recipe", f"lumicontainer build {word} writes {word}.sif"
-    if hint := hint or habits.habit_hint(habits.IMAGE, word):
-        raise InputError(Problem(what, why=why, hint=hint))
-
-
-def refuse_import(path: Path) -> None:
-    """Raise ``InputError`` if what is to be imported is no file of this host."""
-    if hint := habits.habit_hint(habits.FILE, _word(path)):
-        what = f"expected a file, got '{_word(path)}'"
-        raise InputError(Problem(what, hint=hint))
-
-
-def _word(path: Path) -> str:
-    """Return a path as the user wrote it: a URL has two slashes, of which a path keeps one."""
-    return re.sub(r"^([a-z-]+):/(?=[^/])", r"\1://", str(path))
+        if isinstance(path, Path):
+            refuse_other_words(path)
 
 
 def recipe_fields(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -177,15 +115,3 @@ def recipe_fields(arguments: argparse.Namespace) -> dict[str, Any]:
         "values": arguments.options,
         "recipes": arguments.recipes,
     }
-
-
-def resolved_recipe(arguments: argparse.Namespace, *, locked: bool = False) -> Resolved:
-    """Read all documents of the recipe that the arguments name, and decide every value."""
-    return recipes.resolve_recipe(
-        arguments.recipe,
-        platform=arguments.platform,
-        profile=arguments.profile,
-        values=arguments.options,
-        recipes=arguments.recipes,
-        locked=locked,
-    )

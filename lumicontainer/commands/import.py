@@ -38,7 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the files, and report what became of each line."""
-    context.refuse_import(arguments.file)
     request = ImportRequest(
         arguments.file,
         arguments.context,

@@ -58,11 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _check(image: Image, *, as_json: bool) -> None:
     result = image.integrity()
     if as_json:
-        keys = ("name", "offset", "size")
-        data = {name: getattr(result, name) for name in ("state", "problems", "proven")}
-        parts = [part._asdict() for part in result.parts]
-        appended = [{key: getattr(part, key) for key in keys} for part in result.appended]
-        print_json({"image": str(image.path), **data, "parts": parts, "appended": appended})
+        print_json({"image": str(image.path), **result.as_data()})
     if result.state != digests.WHOLE:
         raise ExaminedError(integrity.problem(image.path, result))
     if not as_json:

@@ -2,29 +2,18 @@
 
 import argparse
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from lumicontainer.api import Report, SlurmJob
 from lumicontainer.api.verifying import VerifyRequest, run_verification
-from lumicontainer.building.checks.smoke import rerun_command
 from lumicontainer.commands import context
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, JobError, Problem
 from lumicontainer.inside.verify import options, report
-from lumicontainer.inside.verify.outcome import ERROR, FAILED
 from lumicontainer.system.terminal.output import print_json
 from lumicontainer.system.terminal.progress import Progress
 from lumicontainer.verify import html, results
 from lumicontainer.verify.identity import add_identity
 from lumicontainer.verify.subject import output_errors
-
-_NO_CHECK = "lumi-verify/"
-"""Begins the names of problems that lumi-verify finds beside the checks."""
-_REPEATED = (
-    *("platform", "nodes", "partition", "account", "recipe", "host_root", "recipes", "require"),
-)
-"""The options that decide the outcome of a check."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -89,20 +78,8 @@ def _read_request(arguments: argparse.Namespace) -> VerifyRequest:
     return request
 
 
-def _with_commands(result: Mapping[str, Any], arguments: argparse.Namespace) -> dict[str, Any]:
-    options = {f"--{name.replace('_', '-')}": getattr(arguments, name) for name in _REPEATED}
-    repeated = [word for name, value in options.items() if value for word in (name, str(value))]
-    rows = [
-        {**row, "again": rerun_command(arguments.image, row["name"], repeated)}
-        if row["state"] in (FAILED, ERROR) and not row["name"].startswith(_NO_CHECK)
-        else row
-        for row in result["checks"]
-    ]
-    return {**result, "checks": rows}
-
-
 def _report(done: Report, arguments: argparse.Namespace) -> int:
-    result = _with_commands(done.data, arguments)
+    result = dict(done.data)
     if arguments.json or arguments.html:
         result = add_identity(result)
     taken = arguments.json or report.STDOUT in (arguments.junit, arguments.html)

@@ -231,3 +231,8 @@ def habit_hint(place: str, word: str, value: str = "") -> str:
             known = {"word": shlex.quote(word), "value": shlex.quote(value or "VALUE")}
             return hint.format(**known, lower=word.lower(), **match.groupdict())
     return ""
+
+
+def word_of(path: object) -> str:
+    """Return a path as the user wrote it: a URL has two slashes, of which a path keeps one."""
+    return re.sub(r"^([a-z-]+):/(?=[^/])", r"\1://", str(path))

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from lumicontainer.core import habits
 from lumicontainer.core.catalog import Catalog, open_catalog, shipped_folder, short_path
 from lumicontainer.core.lock import Lock, apply_lock, faults, file_name, read_lock, text_of
 from lumicontainer.core.model import Platform
@@ -55,6 +56,7 @@ def locate_recipe(recipe: str, folder: Path | None) -> tuple[str, Path | None]:
 
     Raises ``InputError`` if the file is missing, or ``folder`` is another one.
     """
+    _refuse_other_files(recipe)
     if not ("/" in recipe or recipe.endswith((SUFFIX, ".yml"))):
         return recipe, folder
     path = Path(recipe)
@@ -65,6 +67,14 @@ def locate_recipe(recipe: str, folder: Path | None) -> tuple[str, Path | None]:
         raise InputError(Problem("a recipe has one folder", recipe, why, hint))
     shipped = path.parent.resolve() == shipped_folder("recipes").resolve()
     return path.stem, None if shipped else path.parent
+
+
+def _refuse_other_files(word: str) -> None:
+    """Raise ``InputError`` if a word that stands for a recipe names a file of another program."""
+    # A recipe that has the wrong suffix gets another hint.
+    is_recipe = word.endswith(".yml") and Path(f"{word[:-4]}{SUFFIX}").is_file()
+    if not is_recipe and (hint := habits.habit_hint(habits.RECIPE, word)):
+        raise InputError(Problem(f"expected a recipe, got '{word}'", hint=hint))
 
 
 def _check_file(path: Path) -> None:

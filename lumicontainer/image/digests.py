@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lumicontainer.image import sif_format
 from lumicontainer.image.sif_format import Header
@@ -69,6 +69,14 @@ class IntegrityResult(NamedTuple):
     parts: tuple[Part, ...] = ()
     appended: tuple[Part, ...] = ()
     """Objects that an engine appended; they are not checked."""
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as ``lumicontainer inspect --check --json`` prints it."""
+        keys = ("name", "offset", "size")
+        data = {name: getattr(self, name) for name in ("state", "problems", "proven")}
+        parts = [part._asdict() for part in self.parts]
+        appended = [{key: getattr(part, key) for key in keys} for part in self.appended]
+        return {**data, "parts": parts, "appended": appended}
 
 
 def record(parts: Iterable[Part]) -> bytes:

@@ -13,14 +13,13 @@ import os
 import subprocess
 import tempfile
 import textwrap
-from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lumicontainer.commands.context import resolved_recipe
+from lumicontainer.api import resolve
 from lumicontainer.core.model import LayerFile
 from lumicontainer.core.plan.records import record_files
 
@@ -134,8 +133,11 @@ def records() -> tuple[LayerFile, ...]:
         own = Path(folder)
         (own / "everything.yaml").write_text(RECIPE)
         (own / "rules.yaml").write_text(RULES)
-        words = {"recipe": "everything", "platform": "lumi-g", "profile": "rocm-6.4.4"}
-        return tuple(record_files(resolved_recipe(Namespace(recipes=own, options=(), **words))))
+        return tuple(
+            record_files(
+                resolve("everything", platform="lumi-g", profile="rocm-6.4.4", recipes=own)
+            )
+        )
 
 
 def verify(image: Path, folder: Path, node: Node, *names: str) -> dict[str, dict[str, Any]]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+from lumicontainer.api import RecipeRequest
 from lumicontainer.commands import context
 from lumicontainer.constants import HOME
 from lumicontainer.core.catalog import open_catalog
@@ -46,7 +47,8 @@ class Asked(NamedTuple):
         context.add_options(parser, *context.RECIPE)
         words = [self.recipe, "--platform", self.platform, "--profile", self.profile]
         options = [word for option in self.options for word in ("--set", option)]
-        return context.resolved_recipe(parser.parse_args([*words, *options]))
+        arguments = parser.parse_args([*words, *options])
+        return RecipeRequest(**context.recipe_fields(arguments)).resolve()
 
 
 def can_be_built(asked: Asked) -> bool:

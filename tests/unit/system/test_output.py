@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumicontainer.commands.binds import _word as word
 from lumicontainer.errors import Problem
+from lumicontainer.frontends.bash import word
 from lumicontainer.system.process import trace
 from lumicontainer.system.terminal import output
 from lumicontainer.system.terminal.output import Output, line, printable
