@@ -17,13 +17,13 @@ _FORMS = {
 
 def hazards(text: str) -> Iterator[tuple[int, str]]:
     """Yield the number (from 1) and the reason of each line that cannot stand in a definition."""
-    found: set[tuple[int, str]] = set()
+    hazardous_lines: set[tuple[int, str]] = set()
     for form, reason in _FORMS.items():
         line, at = 1, 0
         for match in re.finditer(form, text, re.MULTILINE):
             line, at = line + text.count("\n", at, match.start()), match.start()
-            found.add((line, reason))
-    yield from sorted(found)
+            hazardous_lines.add((line, reason))
+    yield from sorted(hazardous_lines)
 
 
 def fits_a_line(text: str) -> bool:

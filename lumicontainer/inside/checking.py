@@ -51,8 +51,8 @@ def resolved() -> Any:
 
 def parameters(layer: str) -> Mapping[str, Any]:
     """Return the parameters that a layer of the image was built with."""
-    found: Mapping[str, Any] = resolved()["layers"][layer]["parameters"]
-    return found
+    values: Mapping[str, Any] = resolved()["layers"][layer]["parameters"]
+    return values
 
 
 def shared(file: str) -> Any:
@@ -100,8 +100,8 @@ def measured(name: str, value: float) -> None:
 def threshold(name: str) -> Mapping[str, Any]:
     """Return a threshold from the check's header comment."""
     row: Mapping[str, Any] = json.loads(os.environ.get(CHECK, "{}"))
-    found: Mapping[str, Any] = row.get("thresholds", {}).get(name, {})
-    return found
+    limits: Mapping[str, Any] = row.get("thresholds", {}).get(name, {})
+    return limits
 
 
 def _append(row: Mapping[str, Any]) -> None:

@@ -43,9 +43,9 @@ def optional_number(env: Mapping[str, str], name: str) -> int | None:
 
 def number(env: Mapping[str, str], name: str) -> int:
     """Return the variable ``name`` as a number; raise LaunchError if it is not one."""
-    found = optional_number(env, name)
-    if found is not None:
-        return found
+    value = optional_number(env, name)
+    if value is not None:
+        return value
     text = env.get(name)
     what = f"{name} is not a number: '{text}'" if text else f"{name} is not set"
     why = "lumi-entry needs it to compute the rank and the number of ranks"

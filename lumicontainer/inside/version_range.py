@@ -30,9 +30,9 @@ def parse_range(text: str) -> list[Limit]:
     for part in text.split(","):
         word = part.strip()
         sign = next((each for each in OPERATORS if word.startswith(each)), "")
-        wanted = word[len(sign) :].strip()
-        numbers = _numbers(wanted)
-        if ".".join(map(str, numbers)) != wanted or not numbers:
+        number = word[len(sign) :].strip()
+        numbers = _numbers(number)
+        if ".".join(map(str, numbers)) != number or not numbers:
             raise ValueError(f"invalid limit '{word}': expected one such as <6.2, >=6.2, >1 or 6.4")
         limits.append((sign or ">=", _short(numbers)))
         if not sign:
@@ -40,9 +40,9 @@ def parse_range(text: str) -> list[Limit]:
     return limits
 
 
-def holds(text: str, found: str) -> bool:
+def holds(text: str, number: str) -> bool:
     """Return whether the version or number ``found`` is in the range ``text``."""
-    here = version(found)
+    here = version(number)
     return all(OPERATORS[sign](here, limit) for sign, limit in parse_range(text))
 
 

@@ -106,11 +106,11 @@ def _packages(layer: ResolvedLayer, files: list[LayerFile], parent: Parent) -> s
     """Return the program that installs the Debian packages of a layer and does no more."""
     if not layer.content.apt:
         return ""
-    found = layer.content
+    layer_content = layer.content
     # Only the script that adds repositories uses sources before the packages are there.
-    sources = found.sources if found.apt_repositories else ()
-    apt = Packages(apt=found.apt)
-    content = found._replace(packages=apt, locked=(), indexed={}, sources=sources)
+    sources = layer_content.sources if layer_content.apt_repositories else ()
+    apt = Packages(apt=layer_content.apt)
+    content = layer_content._replace(packages=apt, locked=(), indexed={}, sources=sources)
     return _work(layer._replace(content=content, secrets=()), files, parent, script="")
 
 

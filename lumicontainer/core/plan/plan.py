@@ -60,11 +60,11 @@ def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
 
 def _lists(resolved: Resolved) -> frozenset[str]:
     """Return the variables whose former folders follow those of the image."""
-    found: set[str] = set()
+    variables: set[str] = set()
     for layer in resolved.included():
-        found -= layer.content.environment.keys()
-        found |= layer.content.prepend.keys()
-    return frozenset(found)
+        variables -= layer.content.environment.keys()
+        variables |= layer.content.prepend.keys()
+    return frozenset(variables)
 
 
 def _image(bootstrap: Bootstrap) -> str:

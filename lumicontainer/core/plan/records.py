@@ -24,7 +24,9 @@ def record_files(resolved: Resolved) -> Iterable[LayerFile]:
             "binds": [bind.path for bind in resolved.binds()],
             "host_libraries": [each.path for each in resolved.host_libraries()],
         }
-        yield _json_file("platform.json", {**head, **tables, **_given(needs), "layers": versions})
+        yield _json_file(
+            "platform.json", {**head, **tables, **_without_empty(needs), "layers": versions}
+        )
     if resolved.drivers:
         yield _json_file("drivers.json", resolved.drivers)
     yield from _check_files(resolved)
@@ -52,7 +54,7 @@ def _check_row(owner: str, check: Check) -> dict[str, Any]:
         name: {key: value for key, value in each._asdict().items() if value not in (None, "")}
         for name, each in check.thresholds.items()
     }
-    return _given(row)
+    return _without_empty(row)
 
 
 def _versions(layer: ResolvedLayer) -> Iterable[tuple[str, Any]]:
@@ -71,19 +73,19 @@ def platform_tables(platform: Platform) -> dict[str, Any]:
     ``discouraged``, ``advised``, ``caches``.
     """
     tables = {
-        "gpus": [_given(each._asdict()) for each in platform.gpus],
+        "gpus": [_without_empty(each._asdict()) for each in platform.gpus],
         "interface_prefix": platform.interface_prefix,
-        "variables": [_given(each._asdict()) for each in platform.variables],
-        "discouraged": [_given(each._asdict()) for each in platform.discouraged],
-        "advised": [_given(each._asdict()) for each in platform.advised],
+        "variables": [_without_empty(each._asdict()) for each in platform.variables],
+        "discouraged": [_without_empty(each._asdict()) for each in platform.discouraged],
+        "advised": [_without_empty(each._asdict()) for each in platform.advised],
         "caches": [each._asdict() for each in platform.caches],
     }
-    return _given(tables)
+    return _without_empty(tables)
 
 
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    given = {key: value for key, value in values.items() if value not in ("", [], (), {})}
-    return {key: list(v) if isinstance(v, tuple) else v for key, v in given.items()}
+def _without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
+    filled = {key: value for key, value in values.items() if value not in ("", [], (), {})}
+    return {key: list(v) if isinstance(v, tuple) else v for key, v in filled.items()}
 
 
 def resolved_record(resolved: Resolved) -> dict[str, Any]:
@@ -98,7 +100,7 @@ def resolved_record(resolved: Resolved) -> dict[str, Any]:
         "base": {"agent": bootstrap.agent, "release": bootstrap.release, **image},
         "layers": layers,
         "omitted": {layer.name: layer.omitted for layer in resolved.layers if layer.omitted},
-        **_given(_of_the_host(resolved)),
+        **_without_empty(_of_the_host(resolved)),
     }
 
 
@@ -111,7 +113,7 @@ def _of_the_host(resolved: Resolved) -> dict[str, Any]:
 
 
 def _bind_record(bind: Bind) -> dict[str, Any]:
-    return _given({"path": bind.path, "reason": bind.reason, "source": bind.source})
+    return _without_empty({"path": bind.path, "reason": bind.reason, "source": bind.source})
 
 
 def _layer_record(layer: ResolvedLayer) -> dict[str, Any]:
@@ -122,12 +124,14 @@ def _layer_record(layer: ResolvedLayer) -> dict[str, Any]:
         "origins": {s.name: s.origin for s in settings},
         "version": layer.values().get("version"),
         "environment": dict(sorted(layer.content.environment.items())),
-        **_given(
+        **_without_empty(
             {
                 "provides": dict(sorted(layer.content.provides.items())),
                 "path": layer.content.path,
                 "prepend": {name: [*each] for name, each in sorted(layer.content.prepend.items())},
-                "packages": _given({"apt": layer.content.apt, "python": list(_python(layer))}),
+                "packages": _without_empty(
+                    {"apt": layer.content.apt, "python": list(_python(layer))}
+                ),
             }
         ),
     }

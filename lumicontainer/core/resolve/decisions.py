@@ -100,7 +100,7 @@ class Resolved(NamedTuple):
 
 
 def _by_path(binds: Iterable[model.Bind]) -> tuple[model.Bind, ...]:
-    found: dict[str, model.Bind] = {}
+    first_binds: dict[str, model.Bind] = {}
     for bind in binds:
-        found.setdefault(bind.path, bind)
-    return tuple(found.values())
+        first_binds.setdefault(bind.path, bind)
+    return tuple(first_binds.values())

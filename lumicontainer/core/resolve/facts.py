@@ -15,15 +15,15 @@ from lumicontainer.inside import version_range
 
 def facts_of(resolved: Resolved) -> Facts:
     """Return the facts about an image."""
-    found: dict[str, tuple[Fact, ...]] = {}
+    groups: dict[str, tuple[Fact, ...]] = {}
     for layer in resolved.included():
         for name, fact in _of_layer(layer):
-            found[name] = (*found.get(name, ()), fact)
-    rocm = next((fact.value for fact in found.get("rocm", ())), "")
+            groups[name] = (*groups.get(name, ()), fact)
+    rocm = next((fact.value for fact in groups.get("rocm", ())), "")
     for name, fact in _of_platform(resolved.platform, rocm):
-        found[name] = (*found.get(name, ()), fact)
+        groups[name] = (*groups.get(name, ()), fact)
     return {
-        name: tuple(each for each in facts if each.value) or facts for name, facts in found.items()
+        name: tuple(each for each in facts if each.value) or facts for name, facts in groups.items()
     }
 
 
@@ -88,6 +88,6 @@ def _of_platform(platform: Platform, rocm: str) -> Iterator[tuple[str, Fact]]:
     if platform.driver:
         yield "driver", Fact(platform.driver, where)
     for row in platform.variables:
-        wanted = row.when.get("rocm")
-        if row.value and (wanted is None or (rocm and version_range.holds(wanted, rocm))):
+        versions = row.when.get("rocm")
+        if row.value and (versions is None or (rocm and version_range.holds(versions, rocm))):
             yield ENVIRONMENT + row.name, Fact(row.value, where, row.name)

@@ -37,7 +37,7 @@ def layer_inputs(resolved: Resolved, layer: ResolvedLayer) -> Iterator[Input]:
         index = str(layer.values().get(each.index_parameter, ""))
         yield Input(layer.name, PYTHON, requirement, label=f"Python {requirement}", index_url=index)
     for file in requirement_files(layer.files):
-        for requirement in _wanted(resolved, file):
+        for requirement in _requirements(resolved, file):
             label_as = f"Python {requirement} ({file.name})"
             yield Input(layer.name, PYTHON, requirement, where=file.name, label=label_as)
 
@@ -58,7 +58,7 @@ def requirement_files(files: Iterable[LayerFile]) -> Iterator[LayerFile]:
     return (file for file in files if is_file_of(file) and not has_hashes(file))
 
 
-def _wanted(resolved: Resolved, file: LayerFile) -> Iterator[str]:
+def _requirements(resolved: Resolved, file: LayerFile) -> Iterator[str]:
     """Yield the requirements of a file, except those that are not for the image's Python."""
     python = resolved.python()
     for each in requirement_lines(file.content):

@@ -234,14 +234,14 @@ def _settings(
     }
     profile = context.materials.profile
     uses = [each for each in profile.values if each.layer == layer.name] if profile else []
-    given: list[tuple[str, Mapping[str, Node]]] = [
+    sources: list[tuple[str, Mapping[str, Node]]] = [
         ("variant", variant.parameters),
         *(("profile", each.values) for each in uses),
         ("recipe", use.values),
         ("option", options),
     ]
     settings = {p.name: Setting(p.name, p.default, "layer", str(p.place)) for p in known.values()}
-    for origin, values in given:
+    for origin, values in sources:
         for name, node in values.items():
             if name not in known:
                 _note_unknown(layer, name, node.place, known, context.problems)

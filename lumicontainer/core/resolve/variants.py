@@ -52,19 +52,19 @@ def content(
 
     Notes a version that one of the parts in use does not know.
     """
-    found = {setting.name: setting for setting in settings}
+    by_name = {setting.name: setting for setting in settings}
     result = model.Content()
-    for own, versions in _parts(layer, variant, found):
+    for own, versions in _parts(layer, variant, by_name):
         result = merge(result, own)
-        if not versions or VERSION not in found:
+        if not versions or VERSION not in by_name:
             continue
-        version = found[VERSION]
-        wanted = str(version.value)
-        if wanted in versions:
-            result = merge(result, versions[wanted])
+        version = by_name[VERSION]
+        number = str(version.value)
+        if number in versions:
+            result = merge(result, versions[number])
         else:
-            what = f"layer '{layer.name}' does not know the version '{wanted}'"
-            why, hint = f"its versions are {', '.join(versions)}", did_you_mean(wanted, versions)
+            what = f"layer '{layer.name}' does not know the version '{number}'"
+            why, hint = f"its versions are {', '.join(versions)}", did_you_mean(number, versions)
             problems.add(what, version.place, why=why, hint=hint)
     return result
 
@@ -144,7 +144,7 @@ def fitting_checks(checks: model.Checks, others: Iterable[str]) -> model.Checks:
 
 
 def _fitting(
-    found: tuple[model.LayerFile, ...], prefix: str, others: Iterable[str]
+    files: tuple[model.LayerFile, ...], prefix: str, others: Iterable[str]
 ) -> tuple[model.LayerFile, ...]:
     folders = tuple(f"{prefix}{each}/" for each in others)
-    return tuple(file for file in found if not file.name.startswith(folders))
+    return tuple(file for file in files if not file.name.startswith(folders))

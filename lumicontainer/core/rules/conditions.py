@@ -103,22 +103,22 @@ def _is_variable(name: str, patterns: Iterable[str]) -> bool:
     return variable != name and any(fnmatchcase(variable, each) for each in patterns)
 
 
-def is_met(name: str, wanted: Sequence[Condition], facts: Facts) -> bool | None:
+def is_met(name: str, conditions: Sequence[Condition], facts: Facts) -> bool | None:
     """Return whether one of the conditions of a fact holds, or None where that is not known."""
-    found = known(name, facts)
-    return None if found is None else meets(found, wanted, facts)
+    values = known(name, facts)
+    return None if values is None else meets(values, conditions, facts)
 
 
-def meets(found: Sequence[Fact], wanted: Sequence[Condition], facts: Facts) -> bool | None:
+def meets(values: Sequence[Fact], conditions: Sequence[Condition], facts: Facts) -> bool | None:
     """Return whether what was found meets one of the conditions, or None if that is not known."""
-    return _any_of(_is_met(found, each, facts) for each in wanted)
+    return _any_of(_is_met(values, each, facts) for each in conditions)
 
 
-def _is_met(found: Sequence[Fact], wanted: Condition, facts: Facts) -> bool | None:
-    if not wanted.terms:
-        return bool(found) == (wanted.text == ANY)
+def _is_met(values: Sequence[Fact], condition: Condition, facts: Facts) -> bool | None:
+    if not condition.terms:
+        return bool(values) == (condition.text == ANY)
     return _any_of(
-        _all_of(_holds(fact.value, term, facts) for term in wanted.terms) for fact in found
+        _all_of(_holds(fact.value, term, facts) for term in condition.terms) for fact in values
     )
 
 
@@ -132,48 +132,48 @@ def _all_of(answers: Iterable[bool | None]) -> bool | None:
     return False if False in seen else None if None in seen else True
 
 
-def _holds(found: str, term: Term, facts: Facts) -> bool | None:
-    if not found:
+def _holds(value: str, term: Term, facts: Facts) -> bool | None:
+    if not value:
         return None
     if term.names_fact:
         others = known(term.operand, facts)
         if others is None:
             return None
-        return _any_of(_compared(found, term.operator, other.value) for other in others)
+        return _any_of(_compared(value, term.operator, other.value) for other in others)
     if term.operator in ("", OTHER):
-        return _equal(found, term.operand, wanted=term.operator == "")
-    return _in_range(found, term.operator, term.operand)
+        return _equal(value, term.operand, same_value=term.operator == "")
+    return _in_range(value, term.operator, term.operand)
 
 
-def _equal(found: str, operand: str, *, wanted: bool) -> bool | None:
-    if found == operand:
-        return wanted
+def _equal(value: str, operand: str, *, same_value: bool) -> bool | None:
+    if value == operand:
+        return same_value
     if _COMMIT.fullmatch(operand):
-        same = found.startswith(operand) or operand.startswith(found)
-        return (same and _COMMIT.fullmatch(found) is not None) == wanted
+        same = value.startswith(operand) or operand.startswith(value)
+        return (same and _COMMIT.fullmatch(value) is not None) == same_value
     if not _NUMBER.fullmatch(operand):
-        return not wanted
-    here = release(found)
+        return not same_value
+    here = release(value)
     if here is None:
         return None
     numbers = tuple(map(int, operand.split(".")))
     release_cut = (*here, *(0 for _ in numbers))[: len(numbers)]
-    return (release_cut == numbers) == wanted
+    return (release_cut == numbers) == same_value
 
 
-def _compared(found: str, operator: str, other: str) -> bool | None:
+def _compared(version: str, operator: str, other: str) -> bool | None:
     """Compare two versions that were found; they are the same as far as both of them say."""
-    here, there = release(found), release(other)
-    if here is None or there is None:
+    here, limit = release(version), release(other)
+    if here is None or limit is None:
         return None
     if operator in ("", OTHER):
-        known_parts = min(len(here), len(there))
-        return (here[:known_parts] == there[:known_parts]) == (operator == "")
-    return _in_range(found, operator, ".".join(map(str, there)))
+        known_parts = min(len(here), len(limit))
+        return (here[:known_parts] == limit[:known_parts]) == (operator == "")
+    return _in_range(version, operator, ".".join(map(str, limit)))
 
 
-def _in_range(found: str, operator: str, limit: str) -> bool | None:
-    here = release(found)
+def _in_range(version: str, operator: str, limit: str) -> bool | None:
+    here = release(version)
     return None if here is None else version_range.holds(operator + limit, ".".join(map(str, here)))
 
 

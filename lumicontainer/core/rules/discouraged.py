@@ -22,19 +22,19 @@ def judge_discouraged(
     """Yield what holds for the variables of an image; the conditions of its jobs may hold."""
     for row in platform.discouraged:
         fact = variables.get(row.name)
-        given = {key: value for key, value in row._asdict().items() if value}
-        if fact and is_meant(given, fact.value) and _may_hold(row, facts):
+        meaning = {key: value for key, value in row._asdict().items() if value}
+        if fact and is_meant(meaning, fact.value) and _may_hold(row, facts):
             yield _finding(row, platform, fact)
 
 
 def _may_hold(row: Discouraged, facts: Facts) -> bool:
-    wanted = {name: row.when[name] for name in _VERSIONS if name in row.when}
+    limits_of = {name: row.when[name] for name in _VERSIONS if name in row.when}
     name, _, limits = row.when.get("plugin", "").partition(" ")
     if name:
-        wanted[_PLUGIN] = limits or conditions.ANY
+        limits_of[_PLUGIN] = limits or conditions.ANY
     if name not in ("", ANY):
-        wanted[f"{_PLUGIN}.plugin"] = name
-    parsed = ((key, [conditions.parse(text, (), free=True)]) for key, text in wanted.items())
+        limits_of[f"{_PLUGIN}.plugin"] = name
+    parsed = ((key, [conditions.parse(text, (), free=True)]) for key, text in limits_of.items())
     return all(conditions.is_met(key, terms, facts) is not False for key, terms in parsed)
 
 

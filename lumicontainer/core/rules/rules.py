@@ -127,7 +127,7 @@ def judge(rules: Iterable[Rule], facts: Facts) -> list[Finding]:
 
 
 def _judge(rule: Rule, facts: Facts) -> Finding:
-    seen = tuple(_match(name, wanted, facts) for name, wanted in rule.when.items())
+    seen = tuple(_match(name, terms, facts) for name, terms in rule.when.items())
     answers = {each.holds for each in seen}
     state = PASSED if False in answers else UNKNOWN if None in answers else HOLDS
     return Finding(rule, state, seen)
@@ -152,12 +152,12 @@ def of_drivers(rules: Iterable[Rule], facts: Facts) -> tuple[dict[str, Any], ...
     )
 
 
-def _match(name: str, wanted: tuple[Condition, ...], facts: Facts) -> FactMatch:
+def _match(name: str, terms: tuple[Condition, ...], facts: Facts) -> FactMatch:
     seen = conditions.known(name, facts) or ()
-    answer = is_met(name, wanted, facts)
+    answer = is_met(name, terms, facts)
     # Of several wheels, say, those are printed for which it holds.
-    same = tuple(each for each in seen if meets((each,), wanted, facts) is answer)
-    return FactMatch(name, " or ".join(each.text for each in wanted), same or seen, answer)
+    same = tuple(each for each in seen if meets((each,), terms, facts) is answer)
+    return FactMatch(name, " or ".join(each.text for each in terms), same or seen, answer)
 
 
 def refuse(findings: Iterable[Finding]) -> list[Problem]:
@@ -175,10 +175,10 @@ def read_rules(
     """Read rules by their ids; what their conditions name must be in the vocabulary."""
     before = len(problems.found)
     root = parse_document(text, file, problems)
-    found = RULES(root, problems) if root else None
+    document = RULES(root, problems) if root else None
     rules: dict[str, Rule] = {}
     first: dict[str, Place] = {}
-    for each in found.rules if found and found.rules else ():
+    for each in document.rules if document and document.rules else ():
         rules[each.id] = each._replace(when=_conditions_of(each.when, vocabulary, problems))
         problems.twice(f"duplicate rule '{each.id}'", each.id, each.place, first, "")
     return rules if len(problems.found) == before else None
@@ -205,15 +205,15 @@ def _is_value(key: Scalar, vocabulary: Vocabulary, problems: Problems) -> bool:
             return reader(rest, problems) is not None
     layer, dot, parameter = key.text.rpartition(".")
     if layer in vocabulary.layers:
-        there = {*vocabulary.parameters(layer), conditions.COMMIT}
-        if parameter not in there:
-            hint = did_you_mean(parameter, there)
+        known_parameters = {*vocabulary.parameters(layer), conditions.COMMIT}
+        if parameter not in known_parameters:
+            hint = did_you_mean(parameter, known_parameters)
             problems.add(f"layer '{layer}' has no parameter '{parameter}'", key.place, hint=hint)
-        return parameter in there
-    asked = layer if dot else key.text
+        return parameter in known_parameters
+    layer_name = layer if dot else key.text
     others = () if dot else (*conditions.KNOWN, *conditions.WHEELS)
-    hint = did_you_mean(asked, {*others, *vocabulary.layers})
-    problems.add(f"layer '{asked}' not found", key.place, hint=hint)
+    hint = did_you_mean(layer_name, {*others, *vocabulary.layers})
+    problems.add(f"layer '{layer_name}' not found", key.place, hint=hint)
     return False
 
 

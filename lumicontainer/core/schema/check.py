@@ -33,8 +33,8 @@ def read_checks(files: Sequence[LayerFile], owner: str, where: str, problems: Pr
     ``owner`` is the layer that they belong to. Notes every problem of their comments.
     """
     own = tuple(file for file in files if file.name.startswith(FOLDER))
-    found = (_read(file, owner, f"{where}/{file.name}", problems) for file in own)
-    checks = tuple(check for check in found if check)
+    readings = (_read(file, owner, f"{where}/{file.name}", problems) for file in own)
+    checks = tuple(check for check in readings if check)
     refuse_twins(checks, dict.fromkeys((each.name for each in own), where), problems)
     return Checks(own, checks)
 
@@ -79,7 +79,7 @@ def _read(file: LayerFile, owner: str, path: str, problems: Problems) -> Check |
 def _commented(text: str) -> str | None:
     """Return what the comment holds, each line in its place; None where there is no comment."""
     whole = "\n".join(text.splitlines())
-    if not (found := _BLOCK.search(whole)):
+    if not (block := _BLOCK.search(whole)):
         return None
     # Blanks keep the columns as they are in the file.
-    return "\n" * whole.count("\n", 0, found.start(1)) + re.sub("(?m)^# ?", "  ", found[1])
+    return "\n" * whole.count("\n", 0, block.start(1)) + re.sub("(?m)^# ?", "  ", block[1])

@@ -229,8 +229,8 @@ def check_script(path: str, content: bytes, problems: Problems) -> None:
 
 def _check_lines(path: str, content: bytes, problems: Problems) -> None:
     """Note lines that end as on Windows: to bash the carriage return is a part of the last word."""
-    before, found, _ = content.partition(b"\r\n")
-    if found:
+    before, ending, _ = content.partition(b"\r\n")
+    if ending:
         place = Place(path, before.count(b"\n") + 1)
         hint = f"sed -i 's/\\r$//' {path}"
         problems.add("the script has Windows line endings (CRLF)", place, hint=hint)

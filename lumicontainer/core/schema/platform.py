@@ -67,9 +67,9 @@ def _check_discouraged(row: Discouraged, variables: Sequence[Variable], problems
         what = f"'{row.name}' has both 'values' and 'allowed_values'"
         problems.add(what, row.name.place, why=why)
         return
-    given = {key: value for key, value in row._asdict().items() if value}
+    meaning = {key: value for key, value in row._asdict().items() if value}
     for each in variables:
-        both = each.name == row.name and is_meant(given, each.value)
+        both = each.name == row.name and is_meant(meaning, each.value)
         if both and not _exclude(row.when, each.when):
             what = f"'{row.name}' is discouraged, and set to {each.value}"
             _note_overlap(what, row, each, problems)

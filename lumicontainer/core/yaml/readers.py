@@ -132,13 +132,15 @@ def size(node: Node, problems: Problems) -> int | None:
 line = checked(text, _no_line, pattern=r"^[^\n]*\S[^\n]*$")
 
 
-def _word(wanted: str, form: str, value: Callable[[str], T], hint: str, **schema: Any) -> Reader[T]:
+def _word(
+    expected: str, form: str, value: Callable[[str], T], hint: str, **schema: Any
+) -> Reader[T]:
 
     @with_schema(schema)
     def read(node: Node, problems: Problems) -> T | None:
         if isinstance(node, Scalar) and node.plain and re.fullmatch(form, node.text):
             return value(node.text)
-        problems.add(f"expected {wanted}, got {node_kind(node)}", node.place, hint=hint)
+        problems.add(f"expected {expected}, got {node_kind(node)}", node.place, hint=hint)
         return None
 
     return read

@@ -80,11 +80,11 @@ def fields_of(what: str, made: Callable[..., R]) -> Reader[R]:
 
     @with_schema(lambda: schema_of(reader))
     def read(node: Node, problems: Problems) -> R | None:
-        found = reader(node, problems)
-        if found is None:
+        fields = reader(node, problems)
+        if fields is None:
             return None
         values: dict[str, dict[str, Any]] = {part: {} for part in ("", *parts)}
-        for name, value in found.items():
+        for name, value in fields.items():
             values[keys[name].part][keys[name].field] = value
         own = values.pop("") | {part: _new(parts[part], each) for part, each in values.items()}
         result: R = _new(made, {"place": node.place, **own})
@@ -112,8 +112,8 @@ def _reader(hint: Any) -> Reader[Any] | None:
     """Return the reader of a type; None where no key has it."""
     origin = get_origin(hint)
     if origin is Annotated:
-        found: Reader[Any] = next(mark for mark in hint.__metadata__ if callable(mark))
-        return found
+        marked: Reader[Any] = next(mark for mark in hint.__metadata__ if callable(mark))
+        return marked
     inner = [_reader(each) for each in get_args(hint)]
     if origin is tuple and inner[0]:
         return readers.sequence(inner[0])
@@ -141,8 +141,8 @@ def _property(key: _Key) -> Schema:
 
 def _descriptions(made: Any) -> dict[str, str]:
     (body,) = (each.body for each in ast.parse(inspect.getsource(made)).body)  # type: ignore[attr-defined]
-    found = {}
+    descriptions = {}
     for field, text in pairwise(body):
         if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
-            found[ast.unparse(field.target)] = " ".join(ast.literal_eval(text.value).split())
-    return found
+            descriptions[ast.unparse(field.target)] = " ".join(ast.literal_eval(text.value).split())
+    return descriptions

@@ -58,8 +58,8 @@ def codes(path: str) -> tuple[Code, ...]:
     """
     with tables(path) as file:
         place = file.section(SECTION)
-        found = map(_TRIPLE.fullmatch, _triples(file.data, *place) if place else ())
-        every = [(m["target"], tuple(filter(None, m["features"].split(":")))) for m in found if m]
+        matches = map(_TRIPLE.fullmatch, _triples(file.data, *place) if place else ())
+        every = [(m["target"], tuple(filter(None, m["features"].split(":")))) for m in matches if m]
     return tuple(Code(*each) for each in dict.fromkeys(every))
 
 
@@ -116,8 +116,8 @@ def _decompress(data: Data, begin: int, end: int) -> tuple[list[str], int]:
     end = begin + length if version > 1 else end
     packed = data[begin + header.size : min(end, begin + _PACKED)]
     text = _unpack(packed, method)
-    triples, there = _plain(text, 0) if text.startswith(_PLAIN) else ([], 0)
-    if not there:
+    triples, table_end = _plain(text, 0) if text.startswith(_PLAIN) else ([], 0)
+    if not table_end:
         raise UnreadableError(_DAMAGED)
     return triples, length
 
@@ -153,10 +153,10 @@ def _of_zstd(packed: bytes) -> bytes:
     target = ctypes.create_string_buffer(_TABLE)
     out = _Buffer(ctypes.addressof(target), _TABLE, 0)
     held = ctypes.create_string_buffer(packed, len(packed))
-    given = _Buffer(ctypes.addressof(held), len(packed), 0)
+    source = _Buffer(ctypes.addressof(held), len(packed), 0)
     try:
-        while out.position < out.size and given.position < given.size:
-            left = library.ZSTD_decompressStream(stream, ctypes.byref(out), ctypes.byref(given))
+        while out.position < out.size and source.position < source.size:
+            left = library.ZSTD_decompressStream(stream, ctypes.byref(out), ctypes.byref(source))
             if library.ZSTD_isError(ctypes.c_size_t(left)):
                 raise UnreadableError(_DAMAGED)
             if not left:

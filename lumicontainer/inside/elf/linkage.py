@@ -14,34 +14,34 @@ class Unmet(NamedTuple):
     asker: str
     library: str
     version: str = ""
-    found: str = ""
+    path: str = ""
 
     def __str__(self) -> str:
         if self.version:
-            return f"{self.found} has no version {self.version}, which {self.asker} needs"
+            return f"{self.path} has no version {self.version}, which {self.asker} needs"
         return f"{self.library} not found, which {self.asker} needs"
 
 
 def unmet(tree: Tree, files: Mapping[str, Elf]) -> list[Unmet]:
     """Return the needs of ``files`` of a tree, by their paths, that the loader would not find."""
-    asked: dict[str, list[Library]] = {}
+    askers: dict[str, list[Library]] = {}
     edges: list[tuple[Library, Library]] = []
     open_: list[tuple[Library, str]] = []
     for path, elf in files.items():
         asker = Library(os.path.basename(path), path, elf)
         for name in elf.needed:
-            found = tree.find(name, (asker,))
-            if found is None:
+            library = tree.find(name, (asker,))
+            if library is None:
                 open_.append((asker, name))
             else:
-                asked.setdefault(_real(tree, found.path), []).append(asker)
-                edges.append((asker, found))
+                askers.setdefault(_real(tree, library.path), []).append(asker)
+                edges.append((asker, library))
     # A library that is not found is present if a file that loads its user has loaded it already:
     # the loader loads each name once in a process.
     missing = [
         Unmet(asker.path, name)
         for asker, name in open_
-        if not _is_loaded_by_others(tree, name, asker, asked.get(_real(tree, asker.path), ()))
+        if not _is_loaded_by_others(tree, name, asker, askers.get(_real(tree, asker.path), ()))
     ]
     return [*missing, *_too_old(edges)]
 
@@ -60,17 +60,17 @@ def _is_loaded_by_others(tree: Tree, name: str, asker: Library, loaders: Iterabl
 
 
 def _too_old(edges: Iterable[tuple[Library, Library]]) -> Iterator[Unmet]:
-    for asker, found in edges:
+    for asker, library in edges:
         # The loader accepts a library without versions.
-        provides = found.elf.provides
+        provides = library.elf.provides
         for version in asker.elf.requires if provides else ():
-            own = version.file in (found.name, found.elf.soname)
+            own = version.file in (library.name, library.elf.soname)
             if own and not version.weak and version.name not in provides:
-                yield Unmet(asker.path, version.file, version.name, found.path)
+                yield Unmet(asker.path, version.file, version.name, library.path)
 
 
 def brought_by_others(
-    wanted: Sequence[Unmet], owners: Mapping[str, str], loads: Mapping[str, Iterable[str]]
+    needs: Sequence[Unmet], owners: Mapping[str, str], loads: Mapping[str, Iterable[str]]
 ) -> list[Unmet]:
     """Return those of ``wanted`` that no other package has loaded before.
 
@@ -83,4 +83,4 @@ def brought_by_others(
         loaded = loads.get(owners.get(each.asker, ""), ())
         return any((package, each.library) in owned for package in loaded)
 
-    return [each for each in wanted if each.version or not is_loaded(each)]
+    return [each for each in needs if each.version or not is_loaded(each)]

@@ -146,8 +146,8 @@ def describe(names: Sequence[str]) -> dict[str, Any]:
     """Return as plain data the libraries that programs find here under ``names``."""
     folders = [each for each in os.environ.get(VARIABLE, "").split(":") if each]
     tree = Tree("/", first=folders)
-    found = ((name, tree.find(name)) for name in names)
-    libraries = {n: {"path": each.path, "elf": to_plain(each.elf)} for n, each in found if each}
+    pairs = ((name, tree.find(name)) for name in names)
+    libraries = {n: {"path": each.path, "elf": to_plain(each.elf)} for n, each in pairs if each}
     return {"folders": folders, "libraries": libraries}
 
 

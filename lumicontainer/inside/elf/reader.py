@@ -106,7 +106,7 @@ def opened(path: str) -> list[str]:
     """Return the absolute paths of libraries in a file's constants."""
     # They are the only trace of libraries that a file opens by dlopen.
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return sorted({found[0].decode() for found in _OPENED.finditer(data)})
+        return sorted({match[0].decode() for match in _OPENED.finditer(data)})
 
 
 def to_plain(elf: Elf) -> dict[str, Any]:

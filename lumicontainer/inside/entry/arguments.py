@@ -101,7 +101,7 @@ def parse(words: Sequence[str]) -> Arguments:
     # `singularity run` and `docker run` start lumi-entry already.
     options, program = _split(words[1:] if list(words[:1]) == ["lumi-entry"] else words)
     parser = _parser()
-    given, unknown = parser.parse_known_args(options)
+    parsed, unknown = parser.parse_known_args(options)
     if unknown:
         names = [name for name in parser.format_help().split() if name.startswith("--")]
         name, _, value = unknown[0].partition("=")
@@ -110,15 +110,15 @@ def parse(words: Sequence[str]) -> Arguments:
         following = "".join(rest[rest.index(unknown[0]) + 1 :][:1])
         hint = f"did you mean {near[0]}?" if near else ""
         raise misused(f"unknown option '{name}'", option_hint(name, value or following) or hint)
-    values = vars(given)
+    values = vars(parsed)
     wants_help, wants_version = values.pop("help"), values.pop("version")
     if wants_help or wants_version:
         return Arguments(text=parser.format_help() if wants_help else f"lumi-entry {__version__}\n")
-    if given.json and not given.print_env:
+    if parsed.json and not parsed.print_env:
         raise misused("--json needs --print-env")
     script = "" if program[:1] in ([], ["-m"], ["--"]) else program[0]
     command = program[1:] if program[:1] == ["--"] else [interpreter(), *program]
-    if not given.print_env and len(program) < (1 if script else 2):
+    if not parsed.print_env and len(program) < (1 if script else 2):
         raise misused("no program given")
     return Arguments(Options(**values), program, command, script)
 

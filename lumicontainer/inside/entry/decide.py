@@ -153,24 +153,24 @@ def without_ranks(env: Mapping[str, str]) -> dict[str, str]:
 # correct on rank 0, which would wait for ever if only the others stopped; so the launcher's value
 # replaces it, with a warning. The user may set every other variable.
 def _rank_setting(name: str, env: Mapping[str, str], launch: Launch) -> Setting:
-    given = env.get(name)
+    text = env.get(name)
     known = name in launch.facts
-    if given and (launch.name == NONE or not known):
+    if text and (launch.name == NONE or not known):
         return kept(env, name)
     if not known:
         return Setting(name, None, origin=launch.name, why="the launcher does not set it")
     value, why = launch.facts[name]
     origin = DEFAULT if launch.name == NONE else launch.name
-    if not given:
+    if not text:
         return Setting(name, str(value), origin=origin, why=why)
     if optional_number(env, name) == value:
         return kept(env, name, f"set already, equal to {why}")
     if name == "WORLD_SIZE":
-        what = f"WORLD_SIZE={given} is set, but there are {value} ranks"
+        what = f"WORLD_SIZE={text} is set, but there are {value} ranks"
         why = f"{why}={value}; each rank would wait for a number of ranks that never start"
         hint = "unset WORLD_SIZE, or start that number of ranks"
         raise LaunchError(what, f"launched by {launch.title}", why, hint)
-    return Setting(name, str(value), origin=origin, why=f"{why}, not {given}, which was set")
+    return Setting(name, str(value), origin=origin, why=f"{why}, not {text}, which was set")
 
 
 def _few_files(context: Context) -> str:
@@ -227,10 +227,10 @@ def _check(ranks: list[Setting], launch: Launch) -> None:
 def _overridden(ranks: list[Setting], env: Mapping[str, str], launch: Launch) -> Iterator[str]:
     lost = [s for s in ranks if s.origin == launch.name and s.value and env.get(s.name)]
     if lost:
-        given = " ".join(f"{s.name}={env[s.name]}" for s in lost)
+        unused = " ".join(f"{s.name}={env[s.name]}" for s in lost)
         used = " ".join(f"{s.name}={s.value}" for s in lost)
         yield (
-            f"{given}, set outside the ranks, is not used: {launch.title} set {used} "
+            f"{unused}, set outside the ranks, is not used: {launch.title} set {used} "
             "(do not export it in the batch script)"
         )
 

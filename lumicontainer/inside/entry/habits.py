@@ -29,8 +29,8 @@ def option_hint(name: str, value: str) -> str:
     arguments = shlex.quote(f"{name} {value or 'VALUE'}")
     number = value if is_number(value) else "N"
     known = {"number": number, "as_launcher_args": f"write --launcher-args {arguments}"}
-    found = (hint for pattern, hint in _OPTIONS if re.fullmatch(pattern, name))
-    return next(found, "").format_map(known)
+    hints = (hint for pattern, hint in _OPTIONS if re.fullmatch(pattern, name))
+    return next(hints, "").format_map(known)
 
 
 def program_hint(words: Sequence[str], env: Mapping[str, str]) -> str:

@@ -42,17 +42,17 @@ def _report(error: LaunchError, env: Mapping[str, str]) -> None:
 
 
 def _run(words: Sequence[str], env: dict[str, str]) -> int:
-    given = parse(words)
-    if given.text:
-        _print(given.text)
+    arguments = parse(words)
+    if arguments.text:
+        _print(arguments.text)
         return 0
     env = without_own(env)
     platform = record("platform.json")
-    context = Context(env, platform=platform, options=given.options, program=given.program)
+    context = Context(env, platform=platform, options=arguments.options, program=arguments.program)
     try:
         decision = decide(context)
     except LaunchError as error:
-        if not error.local or not given.options.preflight:
+        if not error.local or not arguments.options.preflight:
             raise
         # It is printed first: when another rank ends, Slurm may end this one.
         _report(error, env)
@@ -60,17 +60,17 @@ def _run(words: Sequence[str], env: dict[str, str]) -> int:
         return error.code
     if decision.warned():
         _note([f"warning: {text}" for text in decision.warnings])
-    if given.options.print_env:
-        _print(decision.as_json() if given.options.json else decision.as_text())
+    if arguments.options.print_env:
+        _print(decision.as_json() if arguments.options.json else decision.as_text())
         _note(decision.context.notes)
     else:
-        _start(given, decision, words)
+        _start(arguments, decision, words)
     return 0
 
 
-def _start(given: Arguments, decision: Decision, words: Sequence[str]) -> None:
-    if given.script:
-        check_readable(given.script, program_hint(given.program, decision.context.env))
+def _start(arguments: Arguments, decision: Decision, words: Sequence[str]) -> None:
+    if arguments.script:
+        check_readable(arguments.script, program_hint(arguments.program, decision.context.env))
     context = decision.context
     open_files.raise_limit()
     env = {**context.env, **decision.changes()}
@@ -89,7 +89,7 @@ def _start(given: Arguments, decision: Decision, words: Sequence[str]) -> None:
     caches.make_recorder(context)
     _note(context.notes)
     logs.redirect(context)
-    command = node_launcher.local_rank_argument(context, list(given.command))
+    command = node_launcher.local_rank_argument(context, list(arguments.command))
     become(profiler.wrap_in_profiler(context, command), env)
 
 

@@ -39,8 +39,8 @@ def show_gpus(context: Context) -> None:
     """Print the output of ROCm's tool to stderr, once a node."""
     if not context.options.smi or context.number("LOCAL_RANK"):
         return
-    found = [[find(name, context.env), *words] for name, words in TOOLS]
-    command = next((each for each in found if each[0]), [])
+    commands = [[find(name, context.env), *words] for name, words in TOOLS]
+    command = next((each for each in commands if each[0]), [])
     if command:
         write_message(_state(command))
     elif not context.number("RANK"):  # the image is the same on all nodes
@@ -128,20 +128,20 @@ def gpus(context: Context) -> str:
 
     GPUs that Slurm hides from the task (a job with a part of a node) count as present.
     """
-    wanted = [row["pci"].lower() for row in context.platform.get("gpus", ())]
-    if not wanted:
+    expected = [row["pci"].lower() for row in context.platform.get("gpus", ())]
+    if not expected:
         raise UnmadeError("the platform lists no GPUs")
-    found = {gpu.pci.lower() for gpu in context.node.gpus()}
+    present = {gpu.pci.lower() for gpu in context.node.gpus()}
     hidden = context.node.hidden_gpus()
-    missing = [f"GCD {number} ({pci})" for number, pci in enumerate(wanted) if pci not in found]
+    missing = [f"GCD {number} ({pci})" for number, pci in enumerate(expected) if pci not in present]
     if len(missing) > hidden:
-        here = f"{len(wanted) - len(missing) + hidden} of {len(wanted)} are present"
+        here = f"{len(expected) - len(missing) + hidden} of {len(expected)} are present"
         among = f", {hidden} of them hidden from this task; not seen: " if hidden else "; missing: "
         raise FailedError(f"{here}{among}{', '.join(missing)}")
     device = os.path.join(context.node.root, "dev/kfd")
     if not os.access(device, os.R_OK | os.W_OK):
         raise FailedError(f"{device} cannot be opened, so no program can use them")
-    return f"all {len(wanted)}" + (f", {hidden} hidden from this task" if hidden else "")
+    return f"all {len(expected)}" + (f", {hidden} hidden from this task" if hidden else "")
 
 
 def interfaces(context: Context) -> str:
@@ -149,13 +149,13 @@ def interfaces(context: Context) -> str:
     prefix = context.platform.get("interface_prefix", "")
     if not prefix:
         raise UnmadeError("the platform lists no interfaces")
-    found = context.node.interfaces(prefix)
-    down = [one.name for one in found if not one.up]
-    if not found:
+    matching = context.node.interfaces(prefix)
+    down = [one.name for one in matching if not one.up]
+    if not matching:
         raise FailedError(f"there is no interface {prefix}*")
     if down:
-        raise FailedError(f"of {len(found)} {prefix}*, these are down: {', '.join(down)}")
-    return f"{len(found)} {prefix}* up"
+        raise FailedError(f"of {len(matching)} {prefix}*, these are down: {', '.join(down)}")
+    return f"{len(matching)} {prefix}* up"
 
 
 # PyTorch asks for the name behind each connection of its store, and so does each rank (c10d,
@@ -268,13 +268,13 @@ def _in_own_files(context: Context) -> tuple[int, str]:
     # The job's cgroup knows more, but SingularityCE with setuid mounts a /sys without cgroups.
     folders = [os.path.join(context.node.root, name) for name in IN_MEMORY]
     folders = [each for each in folders if caches.file_system(each, context.node) == "tmpfs"]
-    found = 0
+    size = 0
     for path, _, names in itertools.chain.from_iterable(map(os.walk, folders)):
         for name in names:
             with contextlib.suppress(OSError):  # files may be removed meanwhile
                 status = os.lstat(os.path.join(path, name))
-                found += status.st_blocks * 512 if status.st_uid == os.geteuid() else 0
-    return found, " and ".join(folders)
+                size += status.st_blocks * 512 if status.st_uid == os.geteuid() else 0
+    return size, " and ".join(folders)
 
 
 def _granted(env: Any) -> tuple[int, str]:

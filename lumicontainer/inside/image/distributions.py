@@ -59,8 +59,8 @@ class Package:
         """Return the modules that programs import from it."""
         lines = self.text("top_level.txt").split()
         listed = [line for line in lines if line.isidentifier() and not line.startswith("_")]
-        found = {_module(path, self.folder) for path, _ in self.files}
-        return sorted({*listed, *found} - {""})
+        installed = {_module(path, self.folder) for path, _ in self.files}
+        return sorted({*listed, *installed} - {""})
 
 
 def _module(path: str, folder: str) -> str:
@@ -77,11 +77,11 @@ def _module(path: str, folder: str) -> str:
 
 def packages() -> list[Package]:
     """Return the packages that a program sees; of each name the first, which it would import."""
-    found: dict[str, Package] = {}
+    by_name: dict[str, Package] = {}
     for package in map(_read_package, distributions()):
         if package:
-            found.setdefault(plain_name(package.name), package)
-    return list(found.values())
+            by_name.setdefault(plain_name(package.name), package)
+    return list(by_name.values())
 
 
 def _read_package(distribution: Distribution) -> Package | None:

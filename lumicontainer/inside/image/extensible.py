@@ -68,16 +68,16 @@ def is_own(path: str) -> bool:
 def files() -> dict[str, str]:
     """Return the .pth files, and those of pip; another configuration is left to a check."""
     packages = sysconfig.get_path("purelib")
-    found = {os.path.join(packages, NAME): line(packages)}
+    texts = {os.path.join(packages, NAME): line(packages)}
     own = os.path.join(sys.prefix, "pip.conf")
     if sys.prefix == sys.base_prefix:
-        found[os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")] = _MANAGED
+        texts[os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")] = _MANAGED
     else:
         text = line_of_venvs(sys.prefix, sys.base_prefix, packages)
-        found[os.path.join(folder(sys.prefix), VENVS)] = text
+        texts[os.path.join(folder(sys.prefix), VENVS)] = text
         if not os.path.exists(own) or is_own(own):
-            found.update({own: _PIP, _CONSTRAINTS: f"{HINT}\n"})
-    return found
+            texts.update({own: _PIP, _CONSTRAINTS: f"{HINT}\n"})
+    return texts
 
 
 def main() -> None:

@@ -27,19 +27,19 @@ def facts() -> dict[str, Any]:
     ``protected`` is the sha256 of a package's list of files with their hashes (RECORD), if other
     files of it would break what was compiled.
     """
-    found, folder = packages(), _folder_of_packages()
+    installed, folder = packages(), _folder_of_packages()
     return {
         "site": {"folder": folder, "place": os.path.realpath(folder)},
         "extensible": os.path.exists(os.path.join(folder, extensible.NAME)),
         "python": "{}.{}".format(*sys.version_info[:2]),
         "libraries": sorted(
             os.path.basename(path)
-            for each in found
+            for each in installed
             if plain_name(each.name) in _ROOTS
             for path, _ in each.files
             if path.endswith(".so")
         ),
-        "packages": {plain_name(each.name): _of(each) for each in found},
+        "packages": {plain_name(each.name): _of(each) for each in installed},
     }
 
 

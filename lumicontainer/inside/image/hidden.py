@@ -26,22 +26,22 @@ class Hidden(NamedTuple):
 
 def described(env: Mapping[str, str]) -> str:
     """Return a line about packages of the image that others hide, or ""."""
-    found = list(hidden(env))
-    if not found:
+    rows = list(hidden(env))
+    if not rows:
         return ""
-    shown = [f"{each.name} {each.other} hides {each.own}" for each in found[:_MOST]]
-    more = [f"and {len(found) - _MOST} more"] if len(found) > _MOST else []
-    return f"packages of the image are hidden by {_places(found)}: {', '.join([*shown, *more])}"
+    shown = [f"{each.name} {each.other} hides {each.own}" for each in rows[:_MOST]]
+    more = [f"and {len(rows) - _MOST} more"] if len(rows) > _MOST else []
+    return f"packages of the image are hidden by {_places(rows)}: {', '.join([*shown, *more])}"
 
 
 def first_hint(env: Mapping[str, str]) -> str:
     """Return what to do before anything else if packages of the image are hidden, or ""."""
-    found = list(hidden(env))
-    return f"first start without {_places(found)}, which hides packages" if found else ""
+    rows = list(hidden(env))
+    return f"first start without {_places(rows)}, which hides packages" if rows else ""
 
 
-def _places(found: Iterable[Hidden]) -> str:
-    return " and ".join(dict.fromkeys(each.place for each in found))
+def _places(rows: Iterable[Hidden]) -> str:
+    return " and ".join(dict.fromkeys(each.place for each in rows))
 
 
 def hidden(env: Mapping[str, str]) -> Iterator[Hidden]:

@@ -19,9 +19,9 @@ MOUNT = "user-software"
 def folders(root: str = "/") -> list[str]:
     """Return the folders of extensions, in the order in which later ones win."""
     layers = os.path.join(root, LAYERS[1:])
-    found = [os.path.join(layers, name) for name in sorted(_names(layers))]
+    in_layers = [os.path.join(layers, name) for name in sorted(_names(layers))]
     mounted = [name for name in _names(root) if name == MOUNT or name.startswith(f"{MOUNT}-")]
-    return found + [os.path.join(root, name) for name in sorted(mounted)]
+    return in_layers + [os.path.join(root, name) for name in sorted(mounted)]
 
 
 def _names(folder: str) -> list[str]:

@@ -37,9 +37,9 @@ def mounts(table: str = MOUNTS) -> set[str]:
     """Return the mount points, without that of the image itself."""
     with open(table, encoding="utf-8", errors="surrogateescape") as stream:
         # The fifth word of each line, in which a space is \040.
-        found = {line.split(" ")[4] for line in stream} - {"/"}
+        points = {line.split(" ")[4] for line in stream} - {"/"}
     shown = {path for path in os.environ.get(SHOWN, "").split(":") if path}
-    return shown | {re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), p) for p in found}
+    return shown | {re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), p) for p in points}
 
 
 def walk(root: str = "/", hidden: set[str] | None = None) -> Iterator[Walked]:
@@ -50,10 +50,10 @@ def walk(root: str = "/", hidden: set[str] | None = None) -> Iterator[Walked]:
         folder = waiting.pop()
         try:
             with os.scandir(folder) as entries:
-                found = sorted(entries, key=lambda entry: entry.name)
+                ordered = sorted(entries, key=lambda entry: entry.name)
         except PermissionError:  # only root may read it
             continue
-        for entry in found:
+        for entry in ordered:
             if entry.path in hidden:
                 continue
             info = entry.stat(follow_symlinks=False)

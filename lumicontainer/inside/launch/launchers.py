@@ -174,8 +174,8 @@ def _tasks_on(node: int, env: Mapping[str, str], name: str) -> int:
 
 def repeated(part: str) -> tuple[int, int] | None:
     """Return the tasks and the nodes of ``4(x2)`` or ``4``; None for any other text."""
-    found = re.fullmatch(r"([0-9]{1,19})(?:\(x([0-9]{1,19})\))?", part)
-    return (int(found[1]), int(found[2] or 1)) if found else None
+    match = re.fullmatch(r"([0-9]{1,19})(?:\(x([0-9]{1,19})\))?", part)
+    return (int(match[1]), int(match[2] or 1)) if match else None
 
 
 def one_a_node(env: Mapping[str, str], launch: Launch) -> bool:

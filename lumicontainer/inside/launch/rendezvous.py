@@ -38,29 +38,29 @@ def settings(env: Mapping[str, str], launch: Launch, warnings: list[str]) -> Ite
 # name of its own node is correct on the node of rank 0, which would wait for ever if only the
 # others stopped. So the launcher's value replaces a name of a node without rank 0.
 def _judge_address(env: Mapping[str, str], launch: Launch, warnings: list[str]) -> Setting:
-    name, given = "MASTER_ADDR", env["MASTER_ADDR"]
+    name, address = "MASTER_ADDR", env["MASTER_ADDR"]
     if (nodes(env, launch) or 1) == 1:
         return kept(env, name)
-    if _is_loopback(given):
+    if _is_loopback(address):
         what = (
-            f"{name}={given} is each node's own address, but there are {nodes(env, launch)} nodes"
+            f"{name}={address} is each node's own address, but there are {nodes(env, launch)} nodes"
         )
         why = "the ranks of each node would wait for a rank 0 that is on another node"
         hint = f"unset {name}, or export the name of the first node"
         raise LaunchError(what, f"launched by {launch.title}", why, hint)
     hosts = _hosts(env, launch)
-    if not hosts or _is_of(given, hosts[0]):
+    if not hosts or _is_of(address, hosts[0]):
         return kept(env, name)
-    if _is_own(env, launch, given) or any(_is_of(given, host) for host in hosts[1:]):
-        why = f"rank 0 is on {hosts[0]}, not on {given}, which was set"
+    if _is_own(env, launch, address) or any(_is_of(address, host) for host in hosts[1:]):
+        why = f"rank 0 is on {hosts[0]}, not on {address}, which was set"
         warnings.append(
-            f"{name}={given} is not used: rank 0 is on {hosts[0]} (unset {name}; a command "
+            f"{name}={address} is not used: rank 0 is on {hosts[0]} (unset {name}; a command "
             "substitution such as $(hostname) in each task names the task's own node)"
         )
         return Setting(name, hosts[0], launch.name, why)
-    if not _is_numeric(given):
+    if not _is_numeric(address):
         warnings.append(
-            f"{name}={given} is kept, but no node of the step has this name: rank 0 is on "
+            f"{name}={address} is kept, but no node of the step has this name: rank 0 is on "
             f"{hosts[0]} (unset {name} if the ranks do not meet)"
         )
     return kept(env, name)
@@ -72,46 +72,46 @@ def _hosts(env: Mapping[str, str], launch: Launch) -> list[str]:
     return []
 
 
-def _is_of(given: str, host: str) -> bool:
+def _is_of(name: str, host: str) -> bool:
     """Return whether this is a node's name, with its domain or an interface such as -hsn0."""
-    rest = given.lower()[len(host) :]
-    return given.lower().startswith(host.lower()) and (not rest or rest[0] in ".-")
+    rest = name.lower()[len(host) :]
+    return name.lower().startswith(host.lower()) and (not rest or rest[0] in ".-")
 
 
-def _is_numeric(given: str) -> bool:
+def _is_numeric(address: str) -> bool:
     for family in (socket.AF_INET, socket.AF_INET6):
         with contextlib.suppress(OSError, ValueError):
-            socket.inet_pton(family, given)
+            socket.inet_pton(family, address)
             return True
     return False
 
 
-def _is_loopback(given: str) -> bool:
-    if given.startswith("127.") or given in _LOCAL_ADDRESSES:
+def _is_loopback(address: str) -> bool:
+    if address.startswith("127.") or address in _LOCAL_ADDRESSES:
         return True
-    return given.lower().partition(".")[0] in _LOCAL_NAMES
+    return address.lower().partition(".")[0] in _LOCAL_NAMES
 
 
-def _is_own(env: Mapping[str, str], launch: Launch, given: str) -> bool:
+def _is_own(env: Mapping[str, str], launch: Launch, address: str) -> bool:
     """Return whether this is the node's own name or address, and the node is not the first."""
     if not launch.fact("NODE_RANK"):
         return False
-    if not _is_numeric(given):
+    if not _is_numeric(address):
         names = filter(None, (os.uname().nodename, env.get("SLURMD_NODENAME")))
-        return any(_is_of(given, own) for own in names)
-    family = socket.AF_INET6 if ":" in given else socket.AF_INET
+        return any(_is_of(address, own) for own in names)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family) as probe:
         try:
-            probe.bind((given, 0))  # The kernel refuses addresses of other nodes.
+            probe.bind((address, 0))  # The kernel refuses addresses of other nodes.
         except OSError:
             return False
     return True
 
 
-def _check_port(given: str) -> None:
-    if is_number(given) and 0 < int(given) <= LAST_PORT:
+def _check_port(text: str) -> None:
+    if is_number(text) and 0 < int(text) <= LAST_PORT:
         return
-    what = f"MASTER_PORT is not a port: {given[:40]!a}"
+    what = f"MASTER_PORT is not a port: {text[:40]!a}"
     why = f"the ranks meet at this port of the first node, a number from 1 to {LAST_PORT}"
     hint = "unset MASTER_PORT: lumi-entry then computes one"
     raise LaunchError(what, ENVIRONMENT, why, hint)

@@ -10,7 +10,7 @@ def parse_cpus(text: str, most: int = MOST) -> frozenset[int]:
 
     Raises ValueError if it is invalid, or has a number that is not below ``most``.
     """
-    found: set[int] = set()
+    numbers: set[int] = set()
     for part in text.split(","):
         if not part.strip():
             continue
@@ -18,8 +18,8 @@ def parse_cpus(text: str, most: int = MOST) -> frozenset[int]:
         low, high = int(first), int(last if dash else first)
         if not 0 <= low <= high < most:
             raise ValueError(f"invalid list of processors '{text.strip()[:200]}'")
-        found.update(range(low, high + 1))
-    return frozenset(found)
+        numbers.update(range(low, high + 1))
+    return frozenset(numbers)
 
 
 def written(cpus: Iterable[int]) -> str:

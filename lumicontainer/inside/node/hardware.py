@@ -102,7 +102,7 @@ class Node:
         """Return the processors that this process may run on now."""
         return frozenset(os.sched_getaffinity(0))
 
-    def permitted(self, wanted: Iterable[int]) -> frozenset[int]:
+    def permitted(self, cpus: Iterable[int]) -> frozenset[int]:
         """Return those of ``wanted`` that this process can be bound to."""
         # A binding by Slurm can be widened, its cgroup cannot: the kernel removes processors
         # outside the cpuset from a mask, and refuses an empty one (sched_setaffinity(2)). So this
@@ -110,16 +110,16 @@ class Node:
         # even if the container does not show them.
         before = os.sched_getaffinity(0)
         try:
-            os.sched_setaffinity(0, wanted)
+            os.sched_setaffinity(0, cpus)
             return frozenset(os.sched_getaffinity(0))
         except (OSError, ValueError):
             return frozenset()
         finally:
             os.sched_setaffinity(0, before)
 
-    def bind(self, wanted: Iterable[int]) -> None:
+    def bind(self, cpus: Iterable[int]) -> None:
         """Bind this process, and so the program that it becomes; raise OSError if refused."""
-        os.sched_setaffinity(0, wanted)
+        os.sched_setaffinity(0, cpus)
 
     def _kfd(self) -> tuple[list[Gpu], int]:
         numbers = sorted(int(name) for name in self.names(_KFD) if name.isdigit())

@@ -62,8 +62,8 @@ def bind(context: Context) -> None:
         try:
             context.node.bind(context.binding.cpus)
         except OSError as error:
-            wanted = cpulist.written(context.binding.cpus)
-            context.notes.append(_line(context, f"cannot be bound to {wanted}: {error.strerror}"))
+            cpu_list = cpulist.written(context.binding.cpus)
+            context.notes.append(_line(context, f"cannot be bound to {cpu_list}: {error.strerror}"))
     if context.options.affinity_report:
         context.notes.append(reported(context))
 
@@ -163,8 +163,8 @@ def _part(context: Context, own: frozenset[int]) -> frozenset[int]:
 
 def _by_default(context: Context, now: frozenset[int]) -> bool:
     """Return whether a rank has the one core that srun gives to a task without ``-c``."""
-    asked = context.cpus_per_task()
-    return (not asked or asked > len(now)) and now <= context.node.siblings(min(now))
+    requested = context.cpus_per_task()
+    return (not requested or requested > len(now)) and now <= context.node.siblings(min(now))
 
 
 def _second_threads(node: Node, own: frozenset[int], now: frozenset[int]) -> frozenset[int]:
@@ -177,8 +177,8 @@ def _second_threads(node: Node, own: frozenset[int], now: frozenset[int]) -> fro
 
 
 def _note(context: Context, now: frozenset[int], text: str) -> None:
-    given = cpulist.written(now) or "none"
-    context.notes.append(_line(context, f"was given cores {given}; {text}"))
+    cores = cpulist.written(now) or "none"
+    context.notes.append(_line(context, f"was given cores {cores}; {text}"))
 
 
 def _line(context: Context, text: str) -> str:
@@ -192,16 +192,16 @@ def threads(context: Context) -> Iterator[Setting]:
     # each rank would start a thread on every processor, and all would wait for each other (on 2
     # cores, four ranks of Horovod did not end in 100 s; with a share each they took 29).
     # A launcher passes its value on: each of its ranks would use all of the task's cores.
-    given, launch = context.env.get(OMP), context.launch
+    number, launch = context.env.get(OMP), context.launch
     setting = None if starts_ranks(context.program) else _threads(context)
-    if given and given == context.env.get(SHARE):
+    if number and number == context.env.get(SHARE):
         # The start of the launcher divided the cores that its ranks share until they are bound.
         if not _is_bound(context):
             why = "this rank's share of the cores of its task"
-            setting = Setting(OMP, given, origin=DEFAULT, why=why)
-    elif given and launch.name == TORCHRUN:
-        setting = Setting(OMP, given, origin=launch.name, why=f"left as {launch.name} set it")
-    elif given:
+            setting = Setting(OMP, number, origin=DEFAULT, why=why)
+    elif number and launch.name == TORCHRUN:
+        setting = Setting(OMP, number, origin=launch.name, why=f"left as {launch.name} set it")
+    elif number:
         setting = kept(context.env, OMP)
     if setting is not None:
         yield setting
@@ -218,9 +218,9 @@ def _threads(context: Context) -> Setting | None:
     bound = _is_bound(context)
     if binding is not None and bound:
         usable = max(1, len(binding.cores) // context.sharers)
-    asked = context.cpus_per_task()
-    if asked is not None:
-        return _given(asked, usable, launch, workers)
+    requested = context.cpus_per_task()
+    if requested is not None:
+        return _share_requested(requested, usable, launch, workers)
     if bound:
         why = "the number of cores that this rank is bound to, next to its GPU"
         return Setting(OMP, str(usable), origin=DEFAULT, why=why)
@@ -235,12 +235,12 @@ def _threads(context: Context) -> Setting | None:
     return Setting(OMP, str(max(1, usable // ranks)), origin=DEFAULT, why=why)
 
 
-def _given(asked: int, usable: int, launch: Launch, workers: int) -> Setting:
+def _share_requested(requested: int, usable: int, launch: Launch, workers: int) -> Setting:
     # Since 22.05 srun ignores --cpus-per-task of sbatch, but keeps its variable.
     why = CPUS
-    if usable < asked:
-        why = f"{CPUS}={asked}, but this process may run on {usable} processors only"
+    if usable < requested:
+        why = f"{CPUS}={requested}, but this process may run on {usable} processors only"
     if workers > 1:
         why = f"{why}, which {workers} ranks share"
-    share = max(1, min(asked, usable) // workers)
+    share = max(1, min(requested, usable) // workers)
     return Setting(OMP, str(share), origin=launch.name, why=why)

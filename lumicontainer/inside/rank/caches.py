@@ -78,12 +78,12 @@ def settings(context: Context) -> Iterator[Setting]:
 
 def _is_kept(name: str, context: Context) -> bool:
     """Return whether the user's value stays; warn of a TMPDIR that is not in the container."""
-    given = context.env.get(name)
-    if not given or _is_slurm_s(name, context):
+    folder = context.env.get(name)
+    if not folder or _is_slurm_s(name, context):
         return False
-    if name != "TMPDIR" or os.path.isdir(given):
+    if name != "TMPDIR" or os.path.isdir(folder):
         return True
-    text = f"TMPDIR={given} is not a folder in the container (bind it, or unset TMPDIR)"
+    text = f"TMPDIR={folder} is not a folder in the container (bind it, or unset TMPDIR)"
     context.warnings.append(text)
     return False
 
@@ -151,8 +151,8 @@ def _on_node(context: Context, run: str) -> tuple[str, str]:
 
 def _bases(context: Context) -> list[str]:
     below = os.path.join(context.node.root, "tmp")
-    given = "" if _is_slurm_s("TMPDIR", context) else context.env.get("TMPDIR", "")
-    return [given, below] if given.startswith("/") and given != below else [below]
+    own = "" if _is_slurm_s("TMPDIR", context) else context.env.get("TMPDIR", "")
+    return [own, below] if own.startswith("/") and own != below else [below]
 
 
 def _unusable(base: str, node: Node) -> str:
@@ -174,14 +174,14 @@ def _unusable(base: str, node: Node) -> str:
 
 def file_system(path: str, node: Node) -> str:
     """Return the type of the file system of ``path``, or "" if it is unknown."""
-    found, kind = "", ""
+    longest, kind = "", ""
     within = os.path.join(os.path.realpath(path), "")
     for line in node.text("proc/self/mountinfo").splitlines():
         fields, _, rest = line.partition(" - ")
         # Of several mounts on a folder, the last is visible.
         point = os.path.join(fields.split(" ")[4].replace("\\040", " "), "")
-        if within.startswith(point) and len(point) >= len(found):
-            found, kind = point, rest.split(" ")[0]
+        if within.startswith(point) and len(point) >= len(longest):
+            longest, kind = point, rest.split(" ")[0]
     return kind
 
 

@@ -93,9 +93,9 @@ class Context:
 
     def number(self, name: str) -> int | None:
         """Return a variable of this rank such as LOCAL_RANK, set by the launcher or by hand."""
-        given, known = optional_number(self.env, name), self.launch.fact(name)
+        value, known = optional_number(self.env, name), self.launch.fact(name)
         by_hand = known is None or self.launch.name == NONE
-        return given if by_hand and given is not None else known
+        return value if by_hand and value is not None else known
 
     def cpus_per_task(self) -> int | None:
         """Return the number of processors of srun -c; None without it."""

@@ -46,14 +46,14 @@ class Visible:
 def _chosen(text: str, gpus: list[Gpu], *, repeats: bool) -> list[Gpu]:
     """Return the GPUs of a list of indices and UUIDs, up to the first invalid entry."""
     # A repeated entry ends ROCr's list. HIP skips it (``repeats``), and accepts no blanks.
-    found: list[Gpu] = []
+    chosen: list[Gpu] = []
     for word in text.split(","):
         gpu = _named(word if repeats else word.strip(), gpus)
-        if gpu is None or (gpu in found and not repeats):
+        if gpu is None or (gpu in chosen and not repeats):
             break
-        if gpu not in found:
-            found.append(gpu)
-    return found
+        if gpu not in chosen:
+            chosen.append(gpu)
+    return chosen
 
 
 def _named(word: str, gpus: list[Gpu]) -> Gpu | None:

@@ -40,16 +40,16 @@ def choose(context: Context) -> Start:
     Raises LaunchError if the user asked for a launcher, and there are several tasks a node; and if
     this node would start fewer ranks than the others.
     """
-    launch, wanted, processes = context.launch, context.options.launcher, context.options.nproc
+    launch, chosen, processes = context.launch, context.options.launcher, context.options.nproc
     by = launch.name if launch.name in (TORCHRUN, DEEPSPEED) else context.env.get(STARTED)
     if by:
         return Start(DIRECT, f"{by} started it")
-    if wanted == DIRECT:
+    if chosen == DIRECT:
         if processes:
             raise misused("--nproc needs a launcher, but --launcher is direct")
         return Start(DIRECT, "--launcher direct")
     gpus, lost = _visible_gpus(context), _lost_gpus(context)
-    if wanted == AUTO and not processes:
+    if chosen == AUTO and not processes:
         if not _one_for_all(context, gpus + lost):
             return Start(DIRECT, "the launcher makes the ranks")
         _check_whole(context, lost)
@@ -61,10 +61,10 @@ def choose(context: Context) -> Start:
     _check_alone(context.env, launch)
     if not processes:
         _check_whole(context, lost)
-        if wanted == DEEPSPEED:
+        if chosen == DEEPSPEED:
             _check_even(context)
     why = f"--nproc {processes}" if processes else f"{gpus} GPUs" if gpus else "no GPU"
-    return Start(TORCHRUN if wanted == AUTO else wanted, why, processes or gpus or 1)
+    return Start(TORCHRUN if chosen == AUTO else chosen, why, processes or gpus or 1)
 
 
 def starts_ranks(program: Sequence[str]) -> bool:

@@ -47,7 +47,7 @@ def settings(context: Context) -> Iterator[Setting]:
 def evaluated(row: Mapping[str, Any], context: Context) -> dict[str, tuple[bool, str]]:
     """Return whether each condition of a row holds, and the fact in a few words."""
     when = row.get("when", {})
-    return {name: CONDITIONS[name](context, wanted) for name, wanted in when.items()}
+    return {name: CONDITIONS[name](context, condition) for name, condition in when.items()}
 
 
 def _choose(choices: list[Mapping[str, Any]], context: Context) -> tuple[str | None, str]:
@@ -70,8 +70,8 @@ def _choose(choices: list[Mapping[str, Any]], context: Context) -> tuple[str | N
 
 def _interfaces(context: Context) -> tuple[str | None, str]:
     prefix = context.platform.get("interface_prefix", "")
-    found = ",".join(each.name for each in context.node.interfaces(prefix) if each.up)
-    return (found, "") if found else (None, f"no interface {prefix}* is up")
+    names = ",".join(each.name for each in context.node.interfaces(prefix) if each.up)
+    return (names, "") if names else (None, f"no interface {prefix}* is up")
 
 
 _ORIGINS = {INTERFACES: _interfaces, LOGS: caches.recorder_prefix}
@@ -91,21 +91,21 @@ def _version_of(layer: str) -> Callable[[Context], str | None]:
 
 def _within(what: str, find: Callable[[Context], str | int | None]) -> Condition:
 
-    def condition(context: Context, wanted: str) -> tuple[bool, str]:
-        found = find(context)
-        if not found:
+    def condition(context: Context, limits: str) -> tuple[bool, str]:
+        value = find(context)
+        if not value:
             return False, f"{what} unknown"
         try:
-            return holds(wanted, str(found)), f"{what} {found}"
+            return holds(limits, str(value)), f"{what} {value}"
         except ValueError as error:
             return False, f"{what}: {error}"
 
     return condition
 
 
-def _plugin(context: Context, wanted: str) -> tuple[bool, str]:
+def _plugin(context: Context, plugin: str) -> tuple[bool, str]:
     """Return whether the image has the plugin: ``any``, or a name, or a name and a range."""
-    name, _, limits = wanted.partition(" ")
+    name, _, limits = plugin.partition(" ")
     layers = context.platform.get("layers", {})
     for each in PLUGINS:
         if each in layers and name in (ANY, each):
@@ -115,28 +115,28 @@ def _plugin(context: Context, wanted: str) -> tuple[bool, str]:
     return False, "no network plugin in the image" if name == ANY else f"no {name} in the image"
 
 
-def _device(context: Context, wanted: str) -> tuple[bool, str]:
-    found = context.node.names(f"sys/class/{wanted}")
-    return (True, "") if found else (False, f"no {wanted} device")
+def _device(context: Context, kind: str) -> tuple[bool, str]:
+    devices = context.node.names(f"sys/class/{kind}")
+    return (True, "") if devices else (False, f"no {kind} device")
 
 
-def _network(context: Context, wanted: str) -> tuple[bool, str]:
+def _network(context: Context, option: str) -> tuple[bool, str]:
     """Return whether srun got an option of --network, which it passes on as SLURM_NETWORK."""
-    given = context.env.get("SLURM_NETWORK", "")
-    if wanted not in given.replace(",", " ").split():
-        return False, f"srun --network={given}" if given else "srun without --network"
+    options = context.env.get("SLURM_NETWORK", "")
+    if option not in options.replace(",", " ").split():
+        return False, f"srun --network={options}" if options else "srun without --network"
     enabled = [
         device
         for device in context.node.names(_CXI)
         if context.node.text(f"{_CXI}/{device}/device/properties/rdzv_get_en") == "1"
     ]
-    if wanted == NO_RENDEZVOUS_GET and enabled:
+    if option == NO_RENDEZVOUS_GET and enabled:
         words = f"{enabled[0]} still has rdzv_get_en=1"
-        warning = f"srun got --network={wanted}, but {words}: alt_read is not used"
+        warning = f"srun got --network={option}, but {words}: alt_read is not used"
         if warning not in context.warnings:
             context.warnings.append(warning)
         return False, words
-    return True, f"srun --network={wanted}"
+    return True, f"srun --network={option}"
 
 
 Condition = Callable[[Context, str], tuple[bool, str]]
@@ -176,9 +176,9 @@ def advise(context: Context) -> None:
         results = evaluated(row, context).values()
         if row["name"] in context.env or STARTED in context.env or not all(m for m, _ in results):
             continue
-        found = ", ".join(filter(None, (words for _, words in results)))
+        facts = ", ".join(filter(None, (words for _, words in results)))
         context.warnings.append(
-            f"{row['name']}={row['value']} is advised here{f' ({found})' if found else ''}\n"
+            f"{row['name']}={row['value']} is advised here{f' ({facts})' if facts else ''}\n"
             f"    why: {row['reason']} [{row['source']}]\n"
             f"   hint: export {row['name']}={row['value']}"
         )
@@ -210,9 +210,9 @@ def _explain(row: Mapping[str, Any], env: Mapping[str, str], settings: list[Sett
 def _warning(row: Mapping[str, Any], env: Mapping[str, str], facts: Iterable[str]) -> str:
     value = env[row["name"]][:80]
     shown = value if value.isprintable() else ascii(value)
-    found = ", ".join(filter(None, facts))
+    known = ", ".join(filter(None, facts))
     return (
-        f"{row['name']}={shown} is kept, but discouraged here{f' ({found})' if found else ''}\n"
+        f"{row['name']}={shown} is kept, but discouraged here{f' ({known})' if known else ''}\n"
         f"    why: {row['reason']} [{row['source']}]\n"
         f"   hint: {row['hint']}"
     )

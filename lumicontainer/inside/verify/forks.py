@@ -57,10 +57,10 @@ class Forked:
         if self.returncode is None:
             if not _readable(self._status, timeout):
                 raise subprocess.TimeoutExpired("", timeout)
-            found = os.read(self._status, NUMBER.size)
+            number = os.read(self._status, NUMBER.size)
             os.close(self._status)
             # Nothing: the reaper was killed.
-            status = NUMBER.unpack(found)[0] if found else int(signal.SIGKILL)
+            status = NUMBER.unpack(number)[0] if number else int(signal.SIGKILL)
             self.returncode = os.waitstatus_to_exitcode(status)
         return self.returncode
 
@@ -99,12 +99,12 @@ class Server:
         (read, output), (kept, lifeline), (status, ended) = os.pipe(), os.pipe(), os.pipe()
         # A server has the nice value of the whole process, and a check that of its thread.
         nice = os.getpriority(os.PRIO_PROCESS, 0)
-        given = [output, kept, ended]
+        passed = [output, kept, ended]
         try:
             with contextlib.ExitStack() as stack:
-                for each in given:
+                for each in passed:
                     stack.callback(os.close, each)
-                self._send({"file": file, "environment": dict(env), "nice": nice}, given)
+                self._send({"file": file, "environment": dict(env), "nice": nice}, passed)
             (pid,) = NUMBER.unpack(os.read(status, NUMBER.size))
         except (OSError, struct.error):
             for each in (read, lifeline, status):
@@ -127,7 +127,7 @@ class Servers:
         """Let ``folder`` be in ``place``."""
         self.folder = ""
         self._env, self._place, self._stop = env, place, stop
-        self._found: dict[tuple[str, ...], Future[Server | None]] = {}
+        self._servers: dict[tuple[str, ...], Future[Server | None]] = {}
         self._lock = Lock()
         self._pool = ThreadPoolExecutor(_MOST)
         self._reaper: subprocess.Popen[bytes] | None = None
@@ -141,9 +141,9 @@ class Servers:
         """
         key = tuple(modules)
         with self._lock:
-            if key not in self._found:
-                self._found[key] = self._pool.submit(self._started, key, seconds)
-        return self._found[key]
+            if key not in self._servers:
+                self._servers[key] = self._pool.submit(self._started, key, seconds)
+        return self._servers[key]
 
     def _started(self, modules: tuple[str, ...], seconds: float) -> Server | None:
         try:

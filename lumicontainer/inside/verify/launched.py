@@ -58,7 +58,7 @@ class LaunchedRunner(Runner):
         if runs == ONCE:
             return self.process(check)
         every = range(self.place.ranks)
-        wanted = self.firsts() if runs == NODE else every
+        on_ranks = self.firsts() if runs == NODE else every
         absent = self._all_absent()
         if absent and runs == RANKS:
             return _of_absent("not run, without", absent)
@@ -67,7 +67,7 @@ class LaunchedRunner(Runner):
                 rank: pool.submit(self.own, check, 0)
                 if rank == 0
                 else self._ordered(rank, check["name"])
-                for rank in wanted
+                for rank in on_ranks
             }
             result = self.gathered(check, jobs)
         here = {each.host for each in result}
@@ -201,9 +201,9 @@ def layout(env: Mapping[str, str]) -> list[str]:
 
 def _offers(runner: LaunchedRunner) -> Iterator[tuple[int, bytes] | str]:
     """Yield each port at which rank 0 may listen, with its key; or why a key is not used."""
-    given = keys.read_given_key(runner.env)
-    if given:
-        yield from ((port, given) for port in protocol.ports(runner.env, runner.place.launch))
+    key = keys.read_given_key(runner.env)
+    if key:
+        yield from ((port, key) for port in protocol.ports(runner.env, runner.place.launch))
         return
     known = set()
     for path in keys.files(runner.env, runner.place.launch):

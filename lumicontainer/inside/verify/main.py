@@ -56,15 +56,15 @@ def _open_closed_streams() -> None:
             os.open(os.devnull, os.O_RDWR)
 
 
-def _run(given: argparse.Namespace) -> int:
+def _run(arguments: argparse.Namespace) -> int:
     checks = options.every_check()
-    due = options.choose_checks(checks, given.level, given.names)
-    required = options.read_required_kinds(given.require)
+    due = options.choose_checks(checks, arguments.level, arguments.names)
+    required = options.read_required_kinds(arguments.require)
     place = Place(os.environ)
     check_not_cleaned(os.environ, place.launch, Node())
-    if given.list:
+    if arguments.list:
         if place.rank == 0:
-            report.write_list(due, given.json)
+            report.write_list(due, arguments.json)
         return 0
     due = _with_first_hint(due, place)
     stop = Stop()
@@ -75,12 +75,16 @@ def _run(given: argparse.Namespace) -> int:
 
         runner = launched.LaunchedRunner(place, os.environ, runner.folder, stop=stop)
         if place.rank:
-            return launched.serve_rank_0(runner, checks, seconds=given.wait)
+            return launched.serve_rank_0(runner, checks, seconds=arguments.wait)
     try:
-        runner.gather(checks, given.wait)
+        runner.gather(checks, arguments.wait)
         # After the others have joined, so that they end too if its files cannot be written.
         written = report.Report(
-            due, place=place, level=given.level, json_file=given.json, junit_file=given.junit
+            due,
+            place=place,
+            level=arguments.level,
+            json_file=arguments.json,
+            junit_file=arguments.junit,
         )
         run(due, runner, required, written)
         lost = runner.lost()

@@ -216,10 +216,10 @@ def missing(row: Mapping[str, Any]) -> str:
     """Return a message that a value misses its threshold."""
     name, unit, value = row["name"], row["unit"], row["value"]
     limit, word = (row["minimum"], "less") if "minimum" in row else (row["maximum"], "more")
-    wanted = f"{word} than {limit:g} {unit} ({row['source']})"
+    limits = f"{word} than {limit:g} {unit} ({row['source']})"
     if value is None:
-        return f"{name} is not a number, but must be no {wanted}"
-    return f"{name} is {value:.4g} {unit}, {wanted}"
+        return f"{name} is not a number, but must be no {limits}"
+    return f"{name} is {value:.4g} {unit}, {limits}"
 
 
 def together(outcomes: Iterable[Outcome]) -> Outcome:

@@ -88,19 +88,19 @@ def _served(door: socket.socket) -> str | None:
     while True:
         # Nobody waits for the processes that are forked here.
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        text, given, _, _ = socket.recv_fds(door, _LONGEST, 3)
+        text, descriptors, _, _ = socket.recv_fds(door, _LONGEST, 3)
         if not text:
             return None
         if os.fork():
-            for each in given:
+            for each in descriptors:
                 os.close(each)
             continue
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         door.close()
         message = json.loads(text)
         if "file" in message:
-            return _as_check(message, *given)
-        door = _importing(message["modules"], given[0])
+            return _as_check(message, *descriptors)
+        door = _importing(message["modules"], descriptors[0])
 
 
 def _importing(modules: list[str], descriptor: int) -> socket.socket:

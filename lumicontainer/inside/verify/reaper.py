@@ -40,10 +40,10 @@ def below(pid: int) -> list[int]:
             continue
         if state not in "ZX":
             children.setdefault(int(parent), []).append(int(name))
-    found = children.get(pid, [])[:]
-    for each in found:
-        found += children.get(each, [])
-    return found
+    descendants = children.get(pid, [])[:]
+    for each in descendants:
+        descendants += children.get(each, [])
+    return descendants
 
 
 def main(words: Sequence[str]) -> None:

@@ -117,13 +117,13 @@ class Report:
             with contextlib.suppress(OSError):
                 messages.write(sys.stdout, summary(results))
 
-    def _write(self, interrupted: str, wanted: Callable[[str], bool]) -> Mapping[str, Any]:
+    def _write(self, interrupted: str, is_selected: Callable[[str], bool]) -> Mapping[str, Any]:
         """Write the selected files; return the results."""
         results = self._result()
         results["interrupted"] = interrupted
-        if self.junit_file and wanted(self.junit_file):
+        if self.junit_file and is_selected(self.junit_file):
             write(self.junit_file, as_junit(self._with_missing(results, interrupted)))
-        if self.json_file and wanted(self.json_file):
+        if self.json_file and is_selected(self.json_file):
             write(self.json_file, as_json(results))
         return results
 
@@ -161,10 +161,10 @@ def check_writable(file: str) -> None:
     """
     if not _is_file(file) and not os.path.isdir(file):
         return
-    there = os.path.lexists(file)
+    exists = os.path.lexists(file)
     try:
         open(file, "ab").close()
-        if not there:
+        if not exists:
             os.unlink(file)
     except OSError as error:
         raise _unwritable(file, error) from None

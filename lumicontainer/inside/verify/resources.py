@@ -33,9 +33,9 @@ class Place:
         launch = recognize(env)
         # All GPUs of NVIDIA's are one architecture here: PyTorch is used in the same way on them.
         nvidia = ["nvidia"] * len(node.names("proc/driver/nvidia/gpus"))
-        found = [gpu.arch for gpu in node.gpus()] or nvidia
-        self.gpus = len(found)
-        self.architecture = found[0] if found else ""
+        architectures = [gpu.arch for gpu in node.gpus()] or nvidia
+        self.gpus = len(architectures)
+        self.architecture = architectures[0] if architectures else ""
         self.network = "cxi" if node.names("sys/class/cxi") else ""
         self.launch = launch
         self.launched = launch.name != NONE

@@ -110,12 +110,12 @@ def read(path: str) -> tuple[int, bytes] | None:
         raise UntrustedError(f"{path}: {error.strerror}") from None
     try:
         why = _untrusted(os.fstat(descriptor))
-        found = None if why else _LINE.fullmatch(os.read(descriptor, 128))
+        match = None if why else _LINE.fullmatch(os.read(descriptor, 128))
     finally:
         os.close(descriptor)
-    if found is None:
+    if match is None:
         raise UntrustedError(f"{path} {why or 'has no key'}")
-    return int(found[1]), bytes.fromhex(found[2].decode())
+    return int(match[1]), bytes.fromhex(match[2].decode())
 
 
 def _untrusted(seen: os.stat_result) -> str:

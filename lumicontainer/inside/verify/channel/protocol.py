@@ -57,10 +57,10 @@ def hello(own: str) -> bytes:
 
 def number_of_hello(line: bytes) -> str:
     """Return the number of a first line; raise ValueError if another program sent it."""
-    found = _HELLO.fullmatch(line)
-    if found is None:
+    match = _HELLO.fullmatch(line)
+    if match is None:
         raise ValueError("another program answers there")
-    return found[1].decode()
+    return match[1].decode()
 
 
 class Seal:

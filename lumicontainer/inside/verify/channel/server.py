@@ -238,9 +238,9 @@ def _allow_files(count: int) -> None:
     """Raise the limit of open files, which is often 1,024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if resource.RLIM_INFINITY != soft < count:
-        wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
+        limit = count if hard == resource.RLIM_INFINITY else min(count, hard)
         with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def listen(where: str, candidates: Sequence[int]) -> socket.socket:
