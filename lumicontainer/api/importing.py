@@ -81,7 +81,7 @@ def import_file(request: ImportRequest) -> Imported:
     Raises ``InputError`` for a file that cannot be read, and for files that exist already.
     """
     file = request.file
-    if hint := habits.habit_hint(habits.FILE, word := habits.word_of(file)):
+    if hint := habits.habit_hint(habits.FILE, word := habits.typed_word(file)):
         raise InputError(Problem(f"expected a file, got '{word}'", hint=hint))
     read = reader_of(file)
     name = request.name or name_for(file)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lumicontainer.image.named import refuse_other_words
+from lumicontainer.host.recipes import refuse_other_words
 from lumicontainer.jobs import slurm
 from lumicontainer.system.terminal.progress import FORMS
 

@@ -233,6 +233,6 @@ def habit_hint(place: str, word: str, value: str = "") -> str:
     return ""
 
 
-def word_of(path: object) -> str:
+def typed_word(path: object) -> str:
     """Return a path as the user wrote it: a URL has two slashes, of which a path keeps one."""
     return re.sub(r"^([a-z-]+):/(?=[^/])", r"\1://", str(path))

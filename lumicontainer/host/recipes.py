@@ -95,6 +95,20 @@ def _check_file(path: Path) -> None:
         raise InputError(Problem(f"recipe file '{path}' not found", hint=hint))
 
 
+def refuse_other_words(path: Path) -> None:
+    """Raise ``InputError`` if a path that does not exist is known as another thing."""
+    if os.path.lexists(path):
+        return
+    word = habits.typed_word(path)
+    what, why, hint = f"expected the file of an image, got '{word}'", "", ""
+    if os.path.isfile(f"{path}.sif"):  # noqa: PTH113 - also if the folder is closed
+        hint = f"did you mean '{path}.sif'?"
+    elif word in open_catalog().names("recipe"):
+        why, hint = f"'{word}' is a recipe", f"lumicontainer build {word} writes {word}.sif"
+    if hint := hint or habits.habit_hint(habits.IMAGE, word):
+        raise InputError(Problem(what, why=why, hint=hint))
+
+
 def word_of(recipe: str, folder: Path | None) -> str:
     """Return the word that names a recipe on a command line."""
     return recipe if folder is None else shlex.quote(display(folder / f"{recipe}{SUFFIX}"))

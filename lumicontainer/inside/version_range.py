@@ -41,7 +41,7 @@ def parse_range(text: str) -> list[Limit]:
 
 
 def holds(text: str, number: str) -> bool:
-    """Return whether the version or number ``found`` is in the range ``text``."""
+    """Return whether the version or number ``number`` is in the range ``text``."""
     here = version(number)
     return all(OPERATORS[sign](here, limit) for sign, limit in parse_range(text))
 

@@ -72,7 +72,7 @@ def _too_old(edges: Iterable[tuple[Library, Library]]) -> Iterator[Unmet]:
 def brought_by_others(
     needs: Sequence[Unmet], owners: Mapping[str, str], loads: Mapping[str, Iterable[str]]
 ) -> list[Unmet]:
-    """Return those of ``wanted`` that no other package has loaded before.
+    """Return those of ``needs`` that no other package has loaded before.
 
     ``owners`` maps each library to its package, ``loads`` each package to those whose libraries it
     loads before its own.
