@@ -155,8 +155,8 @@ class Problems:
         self, what: str, key: K, place: Place, first: dict[K, Place], hint: str = KEEP_ONE
     ) -> None:
         """Add a problem if ``first`` has another place of a key; else put this place there."""
-        if (there := first.setdefault(key, place)) is not place:
-            self.add(what, place, why=f"the first is at line {there.line}", hint=hint)
+        if (earlier := first.setdefault(key, place)) is not place:
+            self.add(what, place, why=f"the first is at line {earlier.line}", hint=hint)
 
     def raise_if_any(self) -> None:
         """Raise ``InputError`` with all problems, if any."""

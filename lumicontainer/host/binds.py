@@ -50,7 +50,7 @@ class Needs(NamedTuple):
         return any(problem.level == "error" for problem in self.problems)
 
 
-class _Wanted(NamedTuple):
+class _HostFiles(NamedTuple):
     binds: Sequence[Bind]
     libraries: Sequence[Bind]
 
@@ -64,7 +64,7 @@ def needs_of(image: Path, platform: Platform) -> Needs:
     """
     own = records.is_recorded(image)
     record = records.resolved(image) if own else {"platform": {"name": platform.name}}
-    needs = _of_the_image(image, _wanted(record, platform))
+    needs = _of_the_image(image, _host_files(record, platform))
     trust = trust_of(os.environ)
     why = "the path of the host's CA bundle in the container"
     variables = (Set(name, path, why) for name, path in trust.variables.items())
@@ -89,7 +89,7 @@ def static_needs(image: Path, platform: Platform) -> Needs:
     Raises ``HostError`` if the image also takes libraries, because these differ between hosts.
     """
     record = records.resolved(image)
-    sources = _wanted(record, platform)
+    sources = _host_files(record, platform)
     if sources.libraries:
         why = "what these need in turn is found on the host that runs the image"
         hint = f"call lumicontainer binds {shlex.quote(str(image))} in the job"
@@ -137,23 +137,23 @@ def missing_of_user(environment: Mapping[str, str]) -> Iterator[Problem]:
 
 def takes_of_host(record: Mapping[str, Any], platform: Platform) -> bool:
     """Return whether an image with this record takes anything of a host of ``platform``."""
-    return any(_wanted(record, platform))
+    return any(_host_files(record, platform))
 
 
-def _wanted(record: Mapping[str, Any], platform: Platform) -> _Wanted:
+def _host_files(record: Mapping[str, Any], platform: Platform) -> _HostFiles:
     """Return what an image takes of its host.
 
     Where nothing is bound, an image of another platform runs with its own files only.
     """
     if not platform.binds and record["platform"]["name"] != platform.name:
-        return _Wanted((), ())
+        return _HostFiles((), ())
     binds: dict[str, Bind] = {}
     for bind in (*platform.binds, *recorded_binds(record)):
         binds.setdefault(bind.path, bind)
-    return _Wanted([*binds.values()], recorded_binds(record, "host_libraries"))
+    return _HostFiles([*binds.values()], recorded_binds(record, "host_libraries"))
 
 
-def _of_the_image(image: Path, sources: _Wanted) -> Needs:
+def _of_the_image(image: Path, sources: _HostFiles) -> Needs:
     present = [bind for bind in sources.binds if is_there(bind.path)]
     mounts = tuple(Mount(bind.path, bind.path, bind.reason) for bind in present)
     absent = tuple(bind for bind in sources.binds if bind not in present)
@@ -170,11 +170,11 @@ def _of_the_image(image: Path, sources: _Wanted) -> Needs:
 
 def closure_in(root: Path, image: Path, platform: Platform) -> Closure | None:
     """Return what an image takes from the host with the root folder ``root``; None for nothing."""
-    sources = _wanted(records.resolved(image), platform)
+    sources = _host_files(records.resolved(image), platform)
     return _closure(image, sources, Tree(str(root.absolute())))[0] if sources.libraries else None
 
 
-def _closure(image: Path, sources: _Wanted, host: Tree) -> tuple[Closure, tuple[str, ...]]:
+def _closure(image: Path, sources: _HostFiles, host: Tree) -> tuple[Closure, tuple[str, ...]]:
     libraries = [located(each, host, os.environ) for each in sources.libraries]
     seen = [each.path for each in sources.binds if is_there(host.file(each.path))]
     folders: tuple[str, ...] = ()
@@ -187,14 +187,14 @@ def _closure(image: Path, sources: _Wanted, host: Tree) -> tuple[Closure, tuple[
     return close(libraries, host, ask, seen=seen), folders
 
 
-def _ask(image: Path, asked: Sequence[str]) -> tuple[dict[str, Library], tuple[str, ...]]:
+def _ask(image: Path, names: Sequence[str]) -> tuple[dict[str, Library], tuple[str, ...]]:
     """Return the libraries that programs in an image find by name, and their search path.
 
     A program in the image finds them, so that all its file systems and variables count.
     """
     mount = f"{Path(elf.__file__).parent}:{_PROBE}/elf:ro"
     program = f"import sys; sys.path.insert(0, '{_PROBE}'); from elf.loader import main; main()"
-    command = ["python3", "-I", "-B", "-c", program, *asked]
+    command = ["python3", "-I", "-B", "-c", program, *names]
     printed = process.capture_bytes(
         find_engine().execute(image, command, binds=[mount]), limits=budget.ENGINE
     )

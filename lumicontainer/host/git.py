@@ -191,10 +191,10 @@ def _set_password_apart(url: str, home: Path) -> str:
     return bare
 
 
-def _environment(home: Path, there: str) -> dict[str, str]:
+def _environment(home: Path, source: str) -> dict[str, str]:
     """Return an environment in which neither the user's nor the system's git settings count."""
     dropped = re.compile(r"(?!GIT_SSL_CAINFO\Z)(GIT_|XDG_CONFIG)")
     kept = {name: value for name, value in os.environ.items() if not dropped.match(name)}
-    own = {"HOME": str(home), "GIT_ALLOW_PROTOCOL": f"https:{there.partition(':')[0]}"}
+    own = {"HOME": str(home), "GIT_ALLOW_PROTOCOL": f"https:{source.partition(':')[0]}"}
     own |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"}
     return kept | own

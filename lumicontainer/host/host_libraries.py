@@ -129,7 +129,7 @@ class _Work:
     reasons: dict[str, str] = field(default_factory=dict)
     paths: dict[str, Library] = field(default_factory=dict)
     """The libraries that are opened by their path."""
-    asked: dict[str, str] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
     """By the path of a library: in words, what requires it."""
     optional: set[str] = field(default_factory=set)
     """The paths of libraries that only optional libraries need."""
@@ -141,7 +141,7 @@ class _Work:
         if library is None:
             self.problems.append(_absent(bind))
         else:
-            self.asked[library.path] = f"a layer: {bind.reason}"
+            self.origins[library.path] = f"a layer: {bind.reason}"
             self._bind(library, bind.reason, (library,))
 
     def follow(self, *, optional: bool = False) -> None:
@@ -157,17 +157,20 @@ class _Work:
         while pending:
             library = pending.popleft()
             for path in opened(self.host.file(library.path)):
-                known = path in self.paths or path in self.asked
-                found = None if known or self.image(path) else self.host.find(path)
-                if found is None or found.name in GLIBC:
+                known = path in self.paths or path in self.origins
+                opened_library = None if known or self.image(path) else self.host.find(path)
+                if opened_library is None or opened_library.name in GLIBC:
                     continue
                 before = set(self.bound)
-                self._open(found, library)
-                pending += [found, *(self.bound[name] for name in self.bound.keys() - before)]
+                self._open(opened_library, library)
+                pending += [
+                    opened_library,
+                    *(self.bound[name] for name in self.bound.keys() - before),
+                ]
 
     def _open(self, library: Library, opener: Library) -> None:
         self.paths[library.path] = library
-        self.asked[library.path] = opens = f"{opener.name} opens it"
+        self.origins[library.path] = opens = f"{opener.name} opens it"
         self.reasons[library.path] = f"{opens} by this path, where the image has none"
         self.optional.add(library.path)
         self.queue.append((library,))
@@ -183,7 +186,7 @@ class _Work:
             return
         why = self._why(asker, mine, theirs)
         if why:
-            self.asked.setdefault(theirs.path, f"{asker.name} needs it")
+            self.origins.setdefault(theirs.path, f"{asker.name} needs it")
             if optional:
                 self.optional.add(theirs.path)
             self._bind(theirs, f"{asker.name} needs it, and {why}", (theirs, *chain))
@@ -240,7 +243,7 @@ class _Work:
                 yield Mount(library.path, path, self.reasons[path])
 
     def problem(self, library: Library, what: str, why: str, hint: str) -> Problem:
-        origin = self.asked.get(library.path, "")
+        origin = self.origins.get(library.path, "")
         where = f"{library.path} ({origin})" if origin else library.path
         level = "warning" if library.path in self.optional else "error"
         return Problem(what, where, why, hint, level)

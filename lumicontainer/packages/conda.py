@@ -38,8 +38,8 @@ def read_package(text: str) -> CondaPackage | None:
     """Return the package that a word or a line of conda names; None if it cannot be read."""
     bare = text.strip()
     if "://" in bare:
-        found = _FILE.fullmatch(PurePosixPath(bare.partition("#")[0]).name)
-        return CondaPackage(found[1].lower(), f"=={found[2]}", found[3]) if found else None
+        match = _FILE.fullmatch(PurePosixPath(bare.partition("#")[0]).name)
+        return CondaPackage(match[1].lower(), f"=={match[2]}", match[3]) if match else None
     parts = _SPEC.fullmatch(bare)
     if not parts:
         return None
@@ -53,16 +53,16 @@ def _meant(text: str) -> tuple[str, str] | None:
         return "", ""
     if _RANGE.fullmatch(text):
         return text.replace(" ", ""), ""
-    found = re.fullmatch(
+    match = re.fullmatch(
         rf"(?P<equals>=*)\s*(?P<number>{_NUMBER}|\*)(?P<any>\.?\*)?(?:[ =]+(?P<build>\S+))?", text
     )
-    if not found:
+    if not match:
         return None
-    build = found["build"] or ""
-    if found["number"] == "*":
+    build = match["build"] or ""
+    if match["number"] == "*":
         return "", build
-    is_open = bool(found["any"]) or (found["equals"] == "=" and not build)
-    return f"=={found['number']}{'.*' if is_open else ''}", build
+    is_open = bool(match["any"]) or (match["equals"] == "=" and not build)
+    return f"=={match['number']}{'.*' if is_open else ''}", build
 
 
 @functools.cache

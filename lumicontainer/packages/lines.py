@@ -36,13 +36,13 @@ class PipLine(NamedTuple):
 
     def hashes(self) -> list[str]:
         """Return the sha256 that the files of the package may have."""
-        found = (_SHA256.fullmatch(each.value) for each in self.options if each.name == HASH)
-        return [each[1] for each in found if each]
+        matches = (_SHA256.fullmatch(each.value) for each in self.options if each.name == HASH)
+        return [each[1] for each in matches if each]
 
     def unread_hashes(self) -> list[str]:
         """Return the hashes of another kind or form."""
-        given = (each.value for each in self.options if each.name == HASH)
-        return [each for each in given if not _SHA256.fullmatch(each)]
+        values = (each.value for each in self.options if each.name == HASH)
+        return [each for each in values if not _SHA256.fullmatch(each)]
 
 
 def read_line(text: str) -> PipLine:
@@ -60,14 +60,14 @@ def _options(text: str) -> list[Option]:
         words = shlex.split(text)
     except ValueError:  # A quote has no end.
         words = text.split()
-    found: list[Option] = []
+    options: list[Option] = []
     left = iter(words)
     for word in left:
-        if found and not word.startswith("-"):  # Pip refuses it; the value shows it.
-            found[-1] = Option(found[-1].name, f"{found[-1].value} {word}".strip())
+        if options and not word.startswith("-"):  # Pip refuses it; the value shows it.
+            options[-1] = Option(options[-1].name, f"{options[-1].value} {word}".strip())
         else:
-            found.append(_option(word, left))
-    return found
+            options.append(_option(word, left))
+    return options
 
 
 def _option(word: str, left: Iterator[str]) -> Option:

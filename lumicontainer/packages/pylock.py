@@ -115,8 +115,8 @@ def _place(package: Package, folder: PurePath) -> str:
 
 
 def _marker(package: Package, groups: Collection[str]) -> str:
-    def decided(found: re.Match[str]) -> str:
-        chosen = found[4] == "dependency_groups" and found[2] in groups
-        return f"python_version {'<' if chosen == bool(found[3]) else '>='} '0'"
+    def decided(match: re.Match[str]) -> str:
+        chosen = match[4] == "dependency_groups" and match[2] in groups
+        return f"python_version {'<' if chosen == bool(match[3]) else '>='} '0'"
 
     return _CHOICE.sub(decided, str(package.marker or ""))

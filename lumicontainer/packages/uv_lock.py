@@ -58,8 +58,8 @@ def _texts(listed: object) -> list[str]:
 
 
 def _table(row: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = row.get(key)
-    return found if isinstance(found, dict) else {}
+    value = row.get(key)
+    return value if isinstance(value, dict) else {}
 
 
 def at_commit(url: str) -> str:
@@ -79,17 +79,17 @@ def needed_packages(packages: Sequence[UvPackage], python: str) -> Iterator[UvPa
             named.setdefault((package.name, version), []).append(package)
     left = [each for each in packages if each.is_local()] or [*packages]
     seen: set[int] = set()
-    asked: set[tuple[str, str, str]] = set()
+    followed: set[tuple[str, str, str]] = set()
     while left:
         package = left.pop()
         if id(package) in seen:
             continue
         seen.add(id(package))
         for each in package.dependencies:
-            if each.asked() not in asked and _applies(each.marker, python):
+            if each.asked() not in followed and _applies(each.marker, python):
                 rows = named.get((each.name, each.version), ())
-                left += [found for found in rows if _applies_any(found.markers, python)]
-            asked.add(each.asked())
+                left += [candidate for candidate in rows if _applies_any(candidate.markers, python)]
+            followed.add(each.asked())
     yield from (each for each in packages if id(each) in seen)
 
 

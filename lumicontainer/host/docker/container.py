@@ -102,10 +102,10 @@ def require_same_files() -> None:
         raise HostError(Problem(what, str(folder.parent), why, hint))
 
 
-def run(client: Any, spec: Spec, inside: Sequence[str], given: bytes = b"") -> int:
-    """Run a program with our terminal or the stdin ``given``; return its exit status."""
+def run(client: Any, spec: Spec, inside: Sequence[str], content: bytes = b"") -> int:
+    """Run a program with our terminal or the stdin ``content``; return its exit status."""
     with image_of(client, spec) as image, _container(client, spec, image, inside) as made:
-        status = terminal.follow(client, made, given=given)
+        status = terminal.follow(client, made, content=content)
         moved = _take_top(client, made, spec) if spec.root and spec.writable else 0
         return status or moved
 
@@ -253,8 +253,8 @@ def _end(number: int, _: object) -> None:
 
 
 def _run(client: Any, inside: Sequence[str], fields: Mapping[str, Any]) -> int:
-    given = b"" if sys.stdin.isatty() else sys.stdin.buffer.read()
-    return run(client, Spec(**fields), inside, given)
+    content = b"" if sys.stdin.isatty() else sys.stdin.buffer.read()
+    return run(client, Spec(**fields), inside, content)
 
 
 if __name__ == "__main__":

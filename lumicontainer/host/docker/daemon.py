@@ -133,11 +133,11 @@ def own_label() -> str:
 def remove_leftovers(client: Any) -> None:
     """Remove the containers and images of killed processes of this host."""
     # The plain lists: the package would ask for each entry, which another build may have removed.
-    api, wanted = client.api, {"label": LABEL}
+    api, labelled = client.api, {"label": LABEL}
     with refusals():
-        for row in filter(_is_left, read_kind(api.containers(all=True, filters=wanted), list)):
+        for row in filter(_is_left, read_kind(api.containers(all=True, filters=labelled), list)):
             _remove(api.remove_container, read_field(row, "Id", str), force=True, v=True)
-        for row in filter(_is_left, read_kind(api.images(filters=wanted), list)):
+        for row in filter(_is_left, read_kind(api.images(filters=labelled), list)):
             _remove(api.remove_image, read_field(row, "Id", str), force=True)
 
 

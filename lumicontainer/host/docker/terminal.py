@@ -17,10 +17,10 @@ from lumicontainer.host.docker.daemon import read_field
 _ATTACH = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
 
 
-def follow(client: Any, container: Any, *, given: bytes) -> int:
+def follow(client: Any, container: Any, *, content: bytes) -> int:
     """Start a container and copy its output until it ends; return its exit status.
 
-    On a terminal, its stdin is what is typed; else it gets the bytes ``given``.
+    On a terminal, its stdin is what is typed; else it gets the bytes ``content``.
     """
     from docker.utils.socket import STDERR, frames_iter  # noqa: PLC0415 - not always installed
 
@@ -28,7 +28,7 @@ def follow(client: Any, container: Any, *, given: bytes) -> int:
     own: socket.socket = getattr(stream, "_sock", stream)
     container.start()
     typed = sys.stdin.isatty()
-    threading.Thread(target=_type if typed else _send, args=(own, given), daemon=True).start()
+    threading.Thread(target=_type if typed else _send, args=(own, content), daemon=True).start()
     with _raw(container) if typed else contextlib.nullcontext():
         for number, data in frames_iter(stream, typed):
             target = sys.stderr.buffer if number == STDERR else sys.stdout.buffer
@@ -37,9 +37,9 @@ def follow(client: Any, container: Any, *, given: bytes) -> int:
     return read_field(client.api.wait(container.id, timeout=None), "StatusCode", int)
 
 
-def _send(own: socket.socket, given: bytes) -> None:
+def _send(own: socket.socket, content: bytes) -> None:
     with contextlib.suppress(OSError):  # The program may end before it has read all.
-        own.sendall(given)
+        own.sendall(content)
         own.shutdown(socket.SHUT_WR)
 
 

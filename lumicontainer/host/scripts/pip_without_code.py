@@ -19,7 +19,7 @@ _STARTS = {
     *("os.forkpty", "pty.spawn"),
 }
 
-_ASKED = ("keyring", "lsb_release", "rustc", "uname")
+_HARMLESS = ("keyring", "lsb_release", "rustc", "uname")
 """The site's keyring returns passwords (pip's --keyring-provider). The others are not run either:
 pip would only send their output about this host to the index."""
 
@@ -28,7 +28,7 @@ def _refuse(event: str, values: tuple) -> None:  # type: ignore[type-arg]
     if event not in _STARTS:
         return
     program = str(values[1][0]).rpartition("/")[2] if event == "subprocess.Popen" else ""
-    if program in _ASKED:
+    if program in _HARMLESS:
         if program == "keyring":
             return
         raise PermissionError(program)
@@ -40,8 +40,8 @@ def _refuse(event: str, values: tuple) -> None:  # type: ignore[type-arg]
 def _limit_pauses(seconds: float) -> None:
     sleep = time.sleep
 
-    def sleep_less(asked: float) -> None:
-        sleep(min(asked, seconds))
+    def sleep_less(pause: float) -> None:
+        sleep(min(pause, seconds))
 
     time.sleep = sleep_less  # type: ignore[assignment]
 

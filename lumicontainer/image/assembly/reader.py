@@ -168,8 +168,8 @@ class _Source:
 
     def first_block(self, place: int) -> int:
         """Return the place of the first block of such a table."""
-        found: int = struct.unpack("<Q", self.read(place, 8))[0]
-        return found
+        block: int = struct.unpack("<Q", self.read(place, 8))[0]
+        return block
 
 
 def _read_tables(file: int, offset: int, most: int) -> _Tables:
