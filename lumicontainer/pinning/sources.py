@@ -38,7 +38,7 @@ def sha256_of(url: str, mirrors: Mapping[str, str]) -> str:
         file = Path(folder) / "file"
         mirror = mirrored(url, mirrors).encode()
         command = ["bash", str(DOWNLOAD), str(file)]
-        done = process.in_new_session(command, given=mirror + b"\n", limits=budget.DOWNLOAD)
+        done = process.in_new_session(command, stdin=mirror + b"\n", limits=budget.DOWNLOAD)
         if done.returncode:
             raise process.ProgramError(["curl"], done.returncode, done.stderr)
         with file.open("rb") as opened:

@@ -18,7 +18,7 @@ from lumicontainer.sandbox.step_run import STAGED, StepRun
 from lumicontainer.sandbox.tree.capture import LEAKS
 from lumicontainer.sandbox.tree.snapshot import STATE
 from lumicontainer.sandbox.workspace import remove_tree
-from lumicontainer.system import process
+from lumicontainer.system import logged, process
 from lumicontainer.system.files import foreign, no_links
 from lumicontainer.system.terminal import masking
 from lumicontainer.system.waiting import task_group
@@ -98,10 +98,10 @@ async def run_command(
     command: Sequence[str],
     environment: Mapping[str, str] | None = None,
     *,
-    given: Awaitable[bytes] | None = None,
+    stdin: Awaitable[bytes] | None = None,
     writing: bool = False,
 ) -> None:
-    """Run a command with the stdin ``given`` and log its output; raise if it fails.
+    """Run a command that reads ``stdin`` and log its output; raise if it fails.
 
     It fails when the builder's ``patience`` ends. A program that is ``writing`` files is not
     silent.
@@ -109,18 +109,18 @@ async def run_command(
     log = run.builder.place.log(run.name)
     with log.open("a") as file:
         try:
-            status = await process.run_logged(
+            status = await logged.run_logged(
                 command,
                 file,
                 env=environment or make_environment(run),
                 on_line=run.task.line,
-                given=given,
+                stdin=stdin,
                 patience=run.builder.patience._replace(writing=writing),
                 on_cut=functools.partial(_say_cut, run),
             )
-        except process.SilentError as error:
+        except logged.SilentError as error:
             raise failure.silent_failure(run, str(error)) from None
-        except process.OverdueError as error:
+        except logged.OverdueError as error:
             raise failure.overdue_failure(run, str(error)) from None
     if status:
         if run.image:  # A step fails on a base that is removed or cut short meanwhile.
@@ -171,7 +171,7 @@ async def _capture(run: StepRun, draft: Path, secrets: Awaitable[bytes]) -> None
     owners = f"--owners={run.root / OWNERS}"
     options = _options_of_seal(run) if run.name == SEAL else []
     name = "lumicontainer.sandbox.tree.capture"
-    await run_module(run, name, *places, owners, *options, *mounts, given=secrets)
+    await run_module(run, name, *places, owners, *options, *mounts, stdin=secrets)
 
 
 def _options_of_seal(run: StepRun) -> list[str]:
@@ -180,13 +180,13 @@ def _options_of_seal(run: StepRun) -> list[str]:
 
 
 async def run_module(
-    run: StepRun, name: str, *words: str, given: Awaitable[bytes] | None = None
+    run: StepRun, name: str, *words: str, stdin: Awaitable[bytes] | None = None
 ) -> None:
     """Run a module of this package that reads and writes the tree."""
-    await run_as_root(run, *process.module_command(name, *words), given=given)
+    await run_as_root(run, *process.module_command(name, *words), stdin=stdin)
 
 
-async def run_as_root(run: StepRun, *command: str, given: Awaitable[bytes] | None = None) -> None:
+async def run_as_root(run: StepRun, *command: str, stdin: Awaitable[bytes] | None = None) -> None:
     """Run a host command that reads and writes the tree."""
     prefix = run.builder.runtime.as_root(*run.writes)
-    await run_command(run, [*prefix, *command], os.environ, given=given)
+    await run_command(run, [*prefix, *command], os.environ, stdin=stdin)

@@ -16,7 +16,7 @@ _LONGEST = 3600
 """Seconds for which the system can be asked to wait; a limit may be infinite."""
 
 
-def communicate(child: subprocess.Popen[bytes], given: bytes, limits: Helper) -> list[bytes]:
+def communicate(child: subprocess.Popen[bytes], stdin: bytes, limits: Helper) -> list[bytes]:
     """Return what a program prints to the pipes of its stdout and stderr, until both are closed.
 
     Raises ``LimitError`` if it exceeds its limits; the program still runs then.
@@ -28,7 +28,7 @@ def communicate(child: subprocess.Popen[bytes], given: bytes, limits: Helper) ->
             selector.register(pipe, selectors.EVENT_READ, partial(_take, pipe, printed, limits))
         if child.stdin:
             os.set_blocking(child.stdin.fileno(), False)
-            give = partial(_give, child.stdin, [memoryview(given)])
+            give = partial(_give, child.stdin, [memoryview(stdin)])
             selector.register(child.stdin, selectors.EVENT_WRITE, give)
         while selector.get_map():
             for key, _ in selector.select(_seconds_left(end, limits)):

@@ -1,8 +1,6 @@
 """Start other programs. This is the only module that does."""
 
-import asyncio
 import contextlib
-import math
 import os
 import shlex
 import shutil
@@ -10,31 +8,20 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Coroutine,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeAlias
+from subprocess import DEVNULL, PIPE
+from typing import IO, TypeAlias
 
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.system import budget, process_tree
 from lumicontainer.system.budget import Helper, LimitError
 from lumicontainer.system.communicate import communicate, wait_for
 from lumicontainer.system.os_errors import hint_for
-from lumicontainer.system.output_log import OutputLog
 from lumicontainer.system.terminal.masking import masked
 from lumicontainer.system.terminal.output import clean, trace
-from lumicontainer.system.waiting import task_group, to_its_end
 
-_GRACE = 10.0
+GRACE = 10.0
 """Seconds that an interrupted program has before it is killed."""
 _SHOWN = 500
 """Characters of a command that an error shows."""
@@ -65,23 +52,6 @@ class OverLimitError(HostError):
         super().__init__(Problem(f"{command[0]} was ended", where, why, limits.hint))
 
 
-class SilentError(Exception):
-    """A program printed nothing for too long; the text describes its processes."""
-
-
-class OverdueError(Exception):
-    """A program did not end in time; the text describes its processes."""
-
-
-class Patience(NamedTuple):
-    """Limit how long a program may print nothing, and how long it may run; None is no limit."""
-
-    silence: float | None = None
-    total: float | None = None
-    writing: bool = False
-    """Count what the program writes to files as output."""
-
-
 Finished: TypeAlias = subprocess.CompletedProcess[str]
 
 
@@ -104,11 +74,11 @@ def capture(
     command: Sequence[str],
     *,
     env: Mapping[str, str] | None = None,
-    given: bytes = b"",
+    stdin: bytes = b"",
     limits: Helper = budget.QUESTION,
 ) -> str:
-    """Return the stdout of a program that gets ``given``; raise ``ProgramError`` if it fails."""
-    done = run_to_end(command, env=env, given=given, limits=limits)
+    """Return the stdout of a program that reads ``stdin``; raise ``ProgramError`` if it fails."""
+    done = run_to_end(command, env=env, stdin=stdin, limits=limits)
     if done.returncode:
         raise ProgramError(command, done.returncode, done.stderr)
     return done.stdout
@@ -126,26 +96,26 @@ def run_to_end(
     command: Sequence[str],
     *,
     env: Mapping[str, str] | None = None,
-    given: bytes = b"",
+    stdin: bytes = b"",
     limits: Helper = budget.QUESTION,
 ) -> Finished:
-    """Run a program with the stdin ``given``; return its exit status and output.
+    """Run a program that reads ``stdin``; return its exit status and output.
 
     Raises ``OverLimitError`` and kills it if it exceeds its limits.
     """
-    status, printed = _communicate(command, env, given, limits)
+    status, printed = _communicate(command, env, stdin, limits)
     return _finished(command, status, printed)
 
 
 def _communicate(
-    command: Sequence[str], env: Mapping[str, str] | None, given: bytes, limits: Helper
+    command: Sequence[str], env: Mapping[str, str] | None, stdin: bytes, limits: Helper
 ) -> tuple[int, list[bytes]]:
     started = _with_memory(command, limits)
-    with _starting(command):
+    with starting(command):
         child = subprocess.Popen(started, env=env, stdin=PIPE, stdout=PIPE, stderr=PIPE)
-    with child, _limited(command, limits):
+    with child, limited(command, limits):
         try:
-            printed = communicate(child, given, limits)
+            printed = communicate(child, stdin, limits)
         except BaseException:
             process_tree.kill(child.pid)
             raise
@@ -157,19 +127,19 @@ def in_new_session(
     command: Sequence[str],
     *,
     env: Mapping[str, str] | None = None,
-    given: bytes = b"",
+    stdin: bytes = b"",
     limits: Helper = budget.FILES,
 ) -> Finished:
-    """Run a program with the stdin ``given``; return its exit status and output.
+    """Run a program that reads ``stdin``; return its exit status and output.
 
     It gets no signal of the terminal. Any exception here, such as an interruption, ends it and what
     it started; so does SIGKILL of this program.
     """
-    stdin = PIPE if given else DEVNULL
+    source = PIPE if stdin else DEVNULL
     started = _with_memory(command, limits)
-    with _limited(command, limits), _session(started, env, PIPE, stdin) as child:
+    with limited(command, limits), _session(started, env, PIPE, source) as child:
         try:
-            printed = communicate(child, given, limits)
+            printed = communicate(child, stdin, limits)
         except LimitError:
             process_tree.kill(child.pid)
             raise
@@ -200,7 +170,8 @@ def _require_memory(
 
 
 @contextlib.contextmanager
-def _limited(command: Sequence[str], limits: Helper) -> Iterator[None]:
+def limited(command: Sequence[str], limits: Helper) -> Iterator[None]:
+    """Raise ``OverLimitError`` for a limit that a program exceeded."""
     try:
         yield
     except LimitError as error:
@@ -253,9 +224,9 @@ def _session(
     errors: int | IO[bytes],
     stdin: int = DEVNULL,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    with _starting(command):
+    with starting(command):
         child = subprocess.Popen(
-            _bound(command),
+            bound(command),
             env=env,
             stdin=stdin,
             stdout=PIPE,
@@ -272,7 +243,7 @@ def _end_now(child: subprocess.Popen[bytes]) -> None:
     if child.poll() is None:
         os.killpg(child.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(_GRACE)
+            child.wait(GRACE)
     if child.poll() is None:
         process_tree.kill(child.pid)
         child.wait()
@@ -282,9 +253,9 @@ def _end_now(child: subprocess.Popen[bytes]) -> None:
 
 def run(command: Sequence[str], limits: Helper = budget.FILES) -> None:
     """Run a program that prints to our stdout; raise ``ProgramError`` if it fails."""
-    with _starting(command):
+    with starting(command):
         child = subprocess.Popen(command, stdin=DEVNULL)
-    with child, _limited(command, limits):
+    with child, limited(command, limits):
         try:
             status = wait_for(child, limits)
         except BaseException:
@@ -294,175 +265,14 @@ def run(command: Sequence[str], limits: Helper = budget.FILES) -> None:
         raise ProgramError(command, status, "")
 
 
-async def run_logged(  # noqa: PLR0913 - callers pass them by name
-    command: Sequence[str],
-    log: IO[str],
-    *,
-    env: Mapping[str, str] | None = None,
-    on_line: Callable[[str], None] = lambda _: None,
-    given: Awaitable[bytes] | None = None,
-    result: IO[bytes] | None = None,
-    limits: Helper = budget.REPORT,
-    patience: Patience | None = None,
-    on_cut: Callable[[], None] = lambda: None,
-) -> int:
-    """Run a program and write its cleaned output to ``log``; return its exit status.
-
-    ``given`` is its stdin; the program can start before that is known. See ``OutputLog`` for
-    ``on_line`` and ``on_cut``. ``result`` gets stdout unchanged. An interruption ends the program
-    and its children.
-
-    Raises ``OverLimitError`` and kills them if the result or the time exceeds its limit,
-    ``SilentError`` or ``OverdueError`` if ``patience`` ends.
-    """
-    with _starting(command):
-        child = await _start(
-            asyncio.create_subprocess_exec(
-                *_bound(command),
-                env=env,
-                stdin=PIPE if given else DEVNULL,
-                stdout=PIPE,
-                stderr=PIPE if result else STDOUT,
-                start_new_session=True,
-            )
-        )
-    output = child.stderr if result else child.stdout
-    assert output is not None
-    try:
-        if given:
-            await _give(child, given)
-        chunks = _chunks(output, child.pid, patience or Patience())
-        with _limited(command, limits):
-            async with _ending_within(limits):
-                async with task_group() as group:
-                    if result and child.stdout:
-                        group.create_task(_copy(child.stdout, result, limits))
-                    await _follow(chunks, OutputLog(log, on_line, on_cut))
-                return await child.wait()
-    finally:
-        await to_its_end(_end(child))
-
-
-@contextlib.asynccontextmanager
-async def _ending_within(limits: Helper) -> AsyncIterator[None]:
-    """Raise ``LimitError`` in a block that takes too long."""
-    try:
-        async with asyncio.timeout(limits.seconds) as timeout:
-            yield
-    except TimeoutError:
-        if not timeout.expired():
-            raise
-        raise LimitError(f"it did not end within {limits.seconds:g} s") from None
-
-
-async def _start(starting: Coroutine[Any, Any, Process]) -> Process:
-    """Return a program that has started; end it if this is cancelled meanwhile.
-
-    A cancelled ``create_subprocess_exec`` may wait for ever, and leaves the program's children
-    (https://github.com/python/cpython/issues/103847).
-    """
-    running = asyncio.ensure_future(starting)
-    try:
-        return await to_its_end(running)
-    except asyncio.CancelledError:
-        await to_its_end(_end(running.result()))
-        raise
-
-
-async def _give(child: Process, given: Awaitable[bytes]) -> None:
-    assert child.stdin is not None
-    child.stdin.write(await given)
-    with contextlib.suppress(ConnectionError):  # It has ended, and its output says why.
-        await child.stdin.drain()
-    child.stdin.close()
-
-
-async def _copy(output: asyncio.StreamReader, result: IO[bytes], limits: Helper) -> None:
-    size = 0
-    while piece := await output.read(1 << 16):
-        size += len(piece)
-        if size > limits.most:
-            raise LimitError(f"it printed more than {limits.most} bytes")
-        result.write(piece)
-
-
-async def _follow(chunks: AsyncIterator[bytes], log: OutputLog) -> None:
-    try:
-        async for chunk in chunks:
-            log.add(chunk)
-    finally:
-        log.close()
-
-
-async def _chunks(
-    output: asyncio.StreamReader, pid: int, patience: Patience
-) -> AsyncIterator[bytes]:
-    before, end = -1, time.monotonic() + (patience.total or math.inf)
-    while (left := end - time.monotonic()) > 0:
-        try:
-            # wait_for would lose a cancellation while output is there (Python 3.11).
-            async with asyncio.timeout(min(left, patience.silence or math.inf)):
-                chunk = await output.read(1 << 16)
-        except TimeoutError:
-            written = process_tree.count_written_bytes(pid) if patience.writing else before
-            if written == before and time.monotonic() < end:
-                raise SilentError(await _kill(output, pid)) from None
-            before = written
-            continue
-        if not chunk:
-            return
-        yield chunk
-    raise OverdueError(await _kill(output, pid))
-
-
-async def _kill(output: asyncio.StreamReader, pid: int) -> str:
-    """Kill a program and all that it started; return what they were doing."""
-    report = masked(process_tree.report(pid))
-    process_tree.kill(pid)
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_GRACE):
-            await output.read()
-    return report
-
-
-async def _end(child: Process) -> None:
-    """End a program; what it still prints is lost."""
-    # A pipe that nobody reads has no end, and the program waits until it can write.
-    outputs = [each for each in (child.stdout, child.stderr) if each]
-    discarding = [asyncio.create_task(_discard(each)) for each in outputs]
-    try:
-        await _end_itself(child)
-    finally:
-        for each in discarding:
-            each.cancel()
-
-
-async def _discard(output: asyncio.StreamReader) -> None:
-    while await output.read(1 << 16):
-        pass
-
-
-async def _end_itself(child: Process) -> None:
-    if child.returncode is not None:
-        return
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGTERM)
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_GRACE):
-            await child.wait()
-        return
-    process_tree.kill(child.pid)
-    await child.wait()
-
-
-def _bound(command: Sequence[str]) -> list[str]:
+def bound(command: Sequence[str]) -> list[str]:
     """Return a command that gets SIGTERM when this program ends, even by SIGKILL."""
     setpriv, bash = find("setpriv"), find("bash")
     if not setpriv or not bash:
         return list(command)
     script = Path(__file__).parent / "scripts/lifeline.sh"
     end = [str(setpriv), "--pdeathsig", "TERM", str(bash), str(script)]
-    return [*end, str(os.getpid()), str(round(2 * _GRACE)), *command]
+    return [*end, str(os.getpid()), str(round(2 * GRACE)), *command]
 
 
 def module_command(name: str, *words: str) -> list[str]:
@@ -473,7 +283,7 @@ def module_command(name: str, *words: str) -> list[str]:
 
 def become(command: Sequence[str], env: Mapping[str, str]) -> None:
     """Replace this program by another one, which gets its signals and sets its exit code."""
-    with _starting(command):
+    with starting(command):
         os.execvpe(command[0], list(command), dict(env))  # noqa: S606 - no shell is wanted
 
 
@@ -486,7 +296,7 @@ def find(program: str) -> Path | None:
 
 
 @contextlib.contextmanager
-def _starting(command: Sequence[str]) -> Iterator[None]:
+def starting(command: Sequence[str]) -> Iterator[None]:
     """Print a command with ``--verbose``; raise ``HostError`` if it cannot be started."""
     trace(command)
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:

@@ -16,7 +16,7 @@ from lumicontainer.host.binds import Needs, needs_of
 from lumicontainer.image.records import read_results
 from lumicontainer.inside.verify.local import BESIDE, runs_beside_others
 from lumicontainer.inside.verify.outcome import FAILED, Outcome
-from lumicontainer.system import budget, process
+from lumicontainer.system import budget, logged, process
 from lumicontainer.system.terminal.progress import Progress
 from lumicontainer.system.waiting import complete, task_group
 from lumicontainer.verify.results import PartialResult, row
@@ -128,7 +128,7 @@ async def _run(
     output = io.StringIO()
     with tempfile.TemporaryFile() as result:
         try:
-            status = await process.run_logged(
+            status = await logged.run_logged(
                 command,
                 output,
                 env=os.environ,

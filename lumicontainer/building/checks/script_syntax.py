@@ -62,7 +62,7 @@ def _bash(content: bytes) -> tuple[int, str] | None:
     """
     for options in ([], ["-O", "extglob"]):
         command = ["bash", "--norc", "--noprofile", *options, "-n"]
-        done = process.run_to_end(command, env=_ENVIRONMENT, given=content)
+        done = process.run_to_end(command, env=_ENVIRONMENT, stdin=content)
         place = _LINE.search(clean(done.stderr))
         if not done.returncode and not place:
             return None

@@ -23,7 +23,7 @@ from lumicontainer.inside.checking import HOST_PATHS
 from lumicontainer.sandbox.builder import Builder, Stack
 from lumicontainer.sandbox.failures import failure
 from lumicontainer.sandbox.failures.scrub import IMAGE
-from lumicontainer.system import budget, process
+from lumicontainer.system import budget, logged, process
 from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.terminal import masking
 from lumicontainer.system.terminal.progress import Task
@@ -66,7 +66,7 @@ async def _run(builder: Builder, partial: Path, due: Sequence[Due], task: Task) 
     output = io.StringIO()  # In memory: successful checks leave no log on a full disk.
     with tempfile.TemporaryFile() as report:
         try:
-            status = await process.run_logged(
+            status = await logged.run_logged(
                 command,
                 output,
                 env=machine.clean_environment(),

@@ -59,7 +59,7 @@ def sign(content: bytes, key: str) -> bytes:
     """Return the signature of ``content`` by an SSH key; an agent may hold the private part."""
     command = ["ssh-keygen", "-Y", "sign", "-n", _SPACE, "-f", key]
     try:
-        return process.capture(command, given=content).encode()
+        return process.capture(command, stdin=content).encode()
     except process.ProgramError as error:
         hint = "name the file of an SSH key: ~/.ssh/id_ed25519, or its .pub if an agent has the key"
         why = error.problems[0].why
@@ -75,6 +75,6 @@ def signer(content: bytes, signature: bytes, signers: Path) -> str:
         done = process.run_to_end(["ssh-keygen", "-Y", "find-principals", *words])
         for name in done.stdout.replace(",", "\n").splitlines():
             verify = ["ssh-keygen", "-Y", "verify", "-n", _SPACE, "-I", name, *words]
-            if process.run_to_end(verify, given=content).returncode == 0:
+            if process.run_to_end(verify, stdin=content).returncode == 0:
                 return name
     return ""

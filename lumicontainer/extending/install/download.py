@@ -81,11 +81,11 @@ def _fetch(file: RemoteFile, kept: Path, site: Site) -> None:
             _copy(Path(unquote(urlsplit(file.url).path)), partial)
         else:
             _require_curl()
-            given = f"{with_password(file.url, site.pip)}\n".encode()
+            address = f"{with_password(file.url, site.pip)}\n".encode()
             command = ["bash", str(DOWNLOAD), str(partial)]
             limits = budget.DOWNLOAD
             done = process.in_new_session(
-                command, env=_environment(site), given=given, limits=limits
+                command, env=_environment(site), stdin=address, limits=limits
             )
             if done.returncode:
                 why, hint = done.stderr.strip(), "repeat the command when the server answers"

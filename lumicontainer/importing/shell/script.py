@@ -412,5 +412,5 @@ def _syntax_error(text: str) -> str:
     if _WORDS.fullmatch(text) and text.split(maxsplit=1)[0] not in _RESERVED:
         return ""
     command = ["bash", "--norc", "--noprofile", "-O", "extglob", "-n"]
-    done = process.run_to_end(command, env={"PATH": "/usr/bin:/bin"}, given=text.encode())
+    done = process.run_to_end(command, env={"PATH": "/usr/bin:/bin"}, stdin=text.encode())
     return "bash cannot parse it" if done.returncode or done.stderr else ""

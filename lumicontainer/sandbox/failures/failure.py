@@ -194,7 +194,7 @@ def _scrub(builder: Builder) -> None:
     # A namespace of root could not change root's own files.
     start = builder.runtime.as_root() if os.getuid() != 0 else []
     try:
-        process.capture([*start, *program], given=masking.dumped(), limits=budget.FILES)
+        process.capture([*start, *program], stdin=masking.dumped(), limits=budget.FILES)
     except HostError as error:
         problem = error.problems[0]
         what = "secrets cannot be removed from the build's folder"

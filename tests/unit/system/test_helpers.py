@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lumicontainer.errors import DOWNLOAD_FAILED, HOST_UNFIT, STEP_FAILED
-from lumicontainer.system import budget, process
+from lumicontainer.system import budget, logged, process
 from lumicontainer.system.budget import Helper
 from lumicontainer.verify import local
 
@@ -63,7 +63,7 @@ def test_a_program_that_does_not_end_is_ended_with_its_children(
 def test_checks_that_do_not_end_are_ended_with_their_children(way: str, mark: str) -> None:
     command = ["bash", "-c", ENDLESS[way].format(mark=mark)]
     with tempfile.TemporaryFile() as report:
-        running = process.run_logged(command, io.StringIO(), result=report, limits=BRIEF)
+        running = logged.run_logged(command, io.StringIO(), result=report, limits=BRIEF)
         with pytest.raises(process.OverLimitError, match=r"within 0\.3 s"):
             asyncio.run(running)
     wait_until_gone(mark)
@@ -119,11 +119,11 @@ def test_a_program_of_the_user_has_no_limit() -> None:
 @pytest.mark.parametrize("size", [0, 1, 70_000, 5_000_000])
 def test_all_of_the_input_arrives_and_comes_back(size: int) -> None:
     given = b"x" * size
-    assert process.capture(["cat"], given=given) == given.decode()
+    assert process.capture(["cat"], stdin=given) == given.decode()
 
 
 def test_input_that_is_not_read_is_no_failure() -> None:
-    assert process.run_to_end(["true"], given=bytes(5_000_000)).returncode == 0
+    assert process.run_to_end(["true"], stdin=bytes(5_000_000)).returncode == 0
 
 
 def test_a_program_that_prints_to_the_terminal_has_a_limit_too(mark: str) -> None:
@@ -158,7 +158,7 @@ def test_a_report_without_end_is_ended(mark: str) -> None:
     script = f": {mark}; head -c 9000 /dev/zero; sleep 1000; true"
     command = ["bash", "-c", script]
     with tempfile.TemporaryFile() as report:
-        running = process.run_logged(command, io.StringIO(), result=report, limits=LITTLE)
+        running = logged.run_logged(command, io.StringIO(), result=report, limits=LITTLE)
         with pytest.raises(process.OverLimitError, match="it printed more than 5000 bytes"):
             asyncio.run(running)
         assert report.tell() <= LITTLE.most
@@ -169,6 +169,6 @@ def test_a_report_is_kept_byte_for_byte() -> None:
     command = ["bash", "-c", r"printf '\xff\0\r\n\e[2J'; echo log >&2"]
     log = io.StringIO()
     with tempfile.TemporaryFile() as report:
-        assert asyncio.run(process.run_logged(command, log, result=report)) == 0
+        assert asyncio.run(logged.run_logged(command, log, result=report)) == 0
         report.seek(0)
         assert (report.read(), log.getvalue()) == (b"\xff\0\r\n\x1b[2J", "log\n")

@@ -12,12 +12,12 @@ _STARTS = """\
 import sys
 from lumicontainer.system import process
 program = 'exec 3>"$1" && read -r line && echo "$line" >&3 && sleep 1000'
-process.in_new_session(["bash", "-c", program, "-", sys.argv[1]], given=b"begun\\n")
+process.in_new_session(["bash", "-c", program, "-", sys.argv[1]], stdin=b"begun\\n")
 """
 
 
 def test_a_helper_gets_its_input() -> None:
-    assert process.in_new_session(["cat"], given=b"some text").stdout == "some text"
+    assert process.in_new_session(["cat"], stdin=b"some text").stdout == "some text"
 
 
 def require_end_of_helpers(program: str, pipe: Path) -> None:

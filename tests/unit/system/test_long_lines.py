@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lumicontainer.system import process
+from lumicontainer.system import logged, process
 from lumicontainer.system.output_log import LONGEST, Lines
 from lumicontainer.system.terminal import masking
 
@@ -48,7 +48,7 @@ def test_a_log_of_a_step_without_newlines_is_written_in_linear_time(end: str, ke
     log, shown = io.StringIO(), list[str]()
     with within(SECONDS):
         status = asyncio.run(
-            process.run_logged([sys.executable, "-c", script], log, on_line=shown.append)
+            logged.run_logged([sys.executable, "-c", script], log, on_line=shown.append)
         )
     assert status == 0
     assert log.getvalue().count("x") >= kept * CHUNK

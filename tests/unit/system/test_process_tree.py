@@ -15,17 +15,17 @@ import pytest
 
 from lumicontainer.errors import InputError
 from lumicontainer.sandbox.builder import LONGEST, SILENCE, Limit
-from lumicontainer.system import process, process_tree
+from lumicontainer.system import logged, process_tree
 
-BRIEF, PATIENT = process.Patience(0.4), process.Patience(2)
+BRIEF, PATIENT = logged.Patience(0.4), logged.Patience(2)
 
 
-def logged(script: str, patience: process.Patience = BRIEF) -> tuple[int | None, str, str]:
+def run_and_read(script: str, patience: logged.Patience = BRIEF) -> tuple[int | None, str, str]:
     """Run a script of bash; return its status, or None where it was ended, log and report."""
     log = io.StringIO()
     try:
-        status = asyncio.run(process.run_logged(["bash", "-c", script], log, patience=patience))
-    except (process.SilentError, process.OverdueError) as error:
+        status = asyncio.run(logged.run_logged(["bash", "-c", script], log, patience=patience))
+    except (logged.SilentError, logged.OverdueError) as error:
         return None, log.getvalue(), str(error)
     return status, log.getvalue(), ""
 
@@ -67,7 +67,7 @@ HANGS = {
 
 @pytest.mark.parametrize("script", HANGS.values(), ids=HANGS)
 def test_what_hangs_is_ended_with_all_that_it_started_and_reported(mark: str, script: str) -> None:
-    status, log, report = logged(f"echo begun; printf last; {script.format(mark=mark)}")
+    status, log, report = run_and_read(f"echo begun; printf last; {script.format(mark=mark)}")
     assert status is None
     assert log == "begun\nlast\n"
     assert mark in report, report
@@ -77,30 +77,30 @@ def test_what_hangs_is_ended_with_all_that_it_started_and_reported(mark: str, sc
 
 def test_a_program_that_prints_for_ever_is_ended_with_all_that_it_started(mark: str) -> None:
     script = f"bash -c ': {mark}; sleep 1000; true' & while :; do echo again; sleep 0.01; done"
-    status, log, report = logged(script, process.Patience(total=2))
+    status, log, report = run_and_read(script, logged.Patience(total=2))
     assert status is None
     assert "again\n" in log
     assert mark in report
-    assert logged("echo done", process.Patience(total=600))[:2] == (0, "done\n")
+    assert run_and_read("echo done", logged.Patience(total=600))[:2] == (0, "done\n")
 
 
 def test_the_report_shows_who_started_whom_and_where_in_the_kernel_each_is(mark: str) -> None:
-    _, _, report = logged(f"bash -c ': {mark}; sleep 1000; true'; true")
+    _, _, report = run_and_read(f"bash -c ': {mark}; sleep 1000; true'; true")
     depths = [len(line) - len(line.lstrip()) for line in report.splitlines() if " s of " in line]
     assert depths == list(range(0, 2 * len(depths), 2))
     assert re.search(r"sleep 1000\n +in the kernel: \w*nanosleep", report), report
 
 
 def test_a_program_that_prints_now_and_then_is_not_ended() -> None:
-    status, log, _ = logged("for i in 1 2 3 4 5; do printf .; sleep 0.5; done", PATIENT)
+    status, log, _ = run_and_read("for i in 1 2 3 4 5; do printf .; sleep 0.5; done", PATIENT)
     assert (status, log) == (0, ".....\n")
 
 
 def test_a_program_that_writes_files_is_silent_unless_that_counts(tmp_path: Path) -> None:
     script = f"for i in 1 2 3 4 5; do echo x >>{tmp_path}/file; sleep 0.5; done; exit 3"
-    assert logged(script, PATIENT._replace(writing=True))[0] == 3
-    assert logged(script)[0] is None
-    assert logged("sleep 1000", BRIEF._replace(writing=True))[0] is None
+    assert run_and_read(script, PATIENT._replace(writing=True))[0] == 3
+    assert run_and_read(script)[0] is None
+    assert run_and_read("sleep 1000", BRIEF._replace(writing=True))[0] is None
 
 
 def test_control_characters_of_commands_stay_out_of_what_is_reported(mark: str) -> None:
@@ -148,7 +148,7 @@ def test_a_program_works_before_its_stdin_is_known(tmp_path: Path) -> None:
         log, given = io.StringIO(), asyncio.get_running_loop().create_future()
         begun = tmp_path / "begun"
         task = asyncio.create_task(
-            process.run_logged(["sh", "-c", f"touch {begun}; cat"], log, given=given)
+            logged.run_logged(["sh", "-c", f"touch {begun}; cat"], log, stdin=given)
         )
         while not begun.exists():
             await asyncio.sleep(0.01)
@@ -162,7 +162,7 @@ def test_a_program_that_reads_no_stdin_ends_by_its_own_status() -> None:
     async def run() -> int:
         given = asyncio.get_running_loop().create_future()
         given.set_result(bytes(1 << 20))
-        return await process.run_logged(["sh", "-c", "exit 7"], io.StringIO(), given=given)
+        return await logged.run_logged(["sh", "-c", "exit 7"], io.StringIO(), stdin=given)
 
     assert asyncio.run(run()) == 7
 
@@ -170,7 +170,7 @@ def test_a_program_that_reads_no_stdin_ends_by_its_own_status() -> None:
 async def cancelled_after(turns: int, mark: str) -> None:
     """Cancel a program after some turns of the event loop, in which it starts."""
     command = ["bash", "-c", f": {mark}; sleep 1000; true"]
-    running = asyncio.create_task(process.run_logged(command, io.StringIO()))
+    running = asyncio.create_task(logged.run_logged(command, io.StringIO()))
     for _ in range(turns):
         await asyncio.sleep(0)
     running.cancel()
@@ -199,7 +199,7 @@ def test_a_program_that_prints_without_end_is_ended_by_one_cancellation(
         with (tmp_path / "log").open("w") as log:
             command = ["yes", "x" * 1000]
             running = asyncio.create_task(
-                process.run_logged(command, log, on_line=lambda _: printed.set())
+                logged.run_logged(command, log, on_line=lambda _: printed.set())
             )
             await printed.wait()
             running.cancel()
