@@ -17,7 +17,7 @@ from lumicontainer.jobs.command import CommandJob, Resources
 from lumicontainer.jobs.folders import FOLDERS, job_folder, mark_beside
 from lumicontainer.jobs.follow import Listener, SbatchOptions
 from lumicontainer.system import process
-from lumicontainer.system.output_log import read_end
+from lumicontainer.system.programs.output_log import read_end
 from lumicontainer.system.terminal.progress import Task
 
 _ERRORS: tuple[type[LumicontainerError], ...]

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from lumicontainer.errors import HostError
 from lumicontainer.jobs import slurm
-from lumicontainer.system.output_log import Lines
+from lumicontainer.system.programs.output_log import Lines
 
 SCRIPT, LOG, ENDED = "job.sh", "log", "ended"
 COMMAND = "command.sh"

@@ -23,7 +23,7 @@ from lumicontainer.sandbox.runtimes.runtime import Runtime
 from lumicontainer.sandbox.workspace import Workspace
 from lumicontainer.system import flock
 from lumicontainer.system.files.regular import FileState
-from lumicontainer.system.logged import Patience
+from lumicontainer.system.programs.logged import Patience
 from lumicontainer.system.terminal.progress import Progress
 from lumicontainer.system.waiting import POLL
 

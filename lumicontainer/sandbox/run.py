@@ -18,8 +18,9 @@ from lumicontainer.sandbox.step_run import STAGED, StepRun
 from lumicontainer.sandbox.tree.capture import LEAKS
 from lumicontainer.sandbox.tree.snapshot import STATE
 from lumicontainer.sandbox.workspace import remove_tree
-from lumicontainer.system import logged, process
+from lumicontainer.system import process
 from lumicontainer.system.files import foreign, no_links
+from lumicontainer.system.programs import logged
 from lumicontainer.system.terminal import masking
 from lumicontainer.system.waiting import task_group
 

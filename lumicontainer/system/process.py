@@ -16,8 +16,8 @@ from typing import IO, TypeAlias
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.system import budget, process_tree
 from lumicontainer.system.budget import Helper, LimitError
-from lumicontainer.system.communicate import communicate, wait_for
 from lumicontainer.system.os_errors import hint_for
+from lumicontainer.system.programs.communicate import communicate, wait_for
 from lumicontainer.system.terminal.masking import masked
 from lumicontainer.system.terminal.output import clean, trace
 

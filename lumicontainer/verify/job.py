@@ -16,7 +16,7 @@ from lumicontainer.jobs.folders import FOLDERS, job_folder, mark_failed
 from lumicontainer.jobs.follow import Listener, SbatchOptions
 from lumicontainer.system import budget, process
 from lumicontainer.system.files.user_cache import cache_root, require_usable
-from lumicontainer.system.output_log import read_end
+from lumicontainer.system.programs.output_log import read_end
 from lumicontainer.verify.local import names, verify_command
 from lumicontainer.verify.results import PartialResult, passed
 from lumicontainer.verify.subject import Row

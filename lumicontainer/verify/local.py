@@ -16,7 +16,8 @@ from lumicontainer.host.binds import Needs, needs_of
 from lumicontainer.image.records import read_results
 from lumicontainer.inside.verify.local import BESIDE, runs_beside_others
 from lumicontainer.inside.verify.outcome import FAILED, Outcome
-from lumicontainer.system import budget, logged, process
+from lumicontainer.system import budget, process
+from lumicontainer.system.programs import logged
 from lumicontainer.system.terminal.progress import Progress
 from lumicontainer.system.waiting import complete, task_group
 from lumicontainer.verify.results import PartialResult, row

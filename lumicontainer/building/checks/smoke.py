@@ -23,8 +23,9 @@ from lumicontainer.inside.checking import HOST_PATHS
 from lumicontainer.sandbox.builder import Builder, Stack
 from lumicontainer.sandbox.failures import failure
 from lumicontainer.sandbox.failures.scrub import IMAGE
-from lumicontainer.system import budget, logged, process
+from lumicontainer.system import budget, process
 from lumicontainer.system.files.user_cache import cache_root
+from lumicontainer.system.programs import logged
 from lumicontainer.system.terminal import masking
 from lumicontainer.system.terminal.progress import Task
 from lumicontainer.system.waiting import wait_for_lock

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from lumicontainer.system.files.regular import open_no_link
-from lumicontainer.system.output_log import Lines
+from lumicontainer.system.programs.output_log import Lines
 
 _POLL = 0.3
 _FETCHED = re.compile(r"\bURL:\s*(\S+)")

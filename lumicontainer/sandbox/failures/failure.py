@@ -28,7 +28,7 @@ from lumicontainer.sandbox.workspace import FAILED
 from lumicontainer.system import budget, process
 from lumicontainer.system.files import no_links
 from lumicontainer.system.os_errors import FULL, TOO_LARGE, file_size_hint
-from lumicontainer.system.output_log import read_end
+from lumicontainer.system.programs.output_log import read_end
 from lumicontainer.system.terminal import masking
 from lumicontainer.system.terminal.reported import reported_problem
 

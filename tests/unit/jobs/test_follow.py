@@ -9,7 +9,7 @@ import pytest
 from lumicontainer.errors import JobError
 from lumicontainer.jobs import builds, follow, slurm
 from lumicontainer.jobs.follow import Listener, SbatchOptions
-from lumicontainer.system.output_log import LONGEST
+from lumicontainer.system.programs.output_log import LONGEST
 from lumicontainer.verify import job as verify
 
 from ..reading import bytes_read

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from lumicontainer.errors import DOWNLOAD_FAILED, HOST_UNFIT, STEP_FAILED
-from lumicontainer.system import budget, logged, process
+from lumicontainer.system import budget, process
 from lumicontainer.system.budget import Helper
+from lumicontainer.system.programs import logged
 from lumicontainer.verify import local
 
 from .test_process_tree import alive, mark

@@ -15,7 +15,8 @@ import pytest
 
 from lumicontainer.errors import InputError
 from lumicontainer.sandbox.builder import LONGEST, SILENCE, Limit
-from lumicontainer.system import logged, process_tree
+from lumicontainer.system import process_tree
+from lumicontainer.system.programs import logged
 
 BRIEF, PATIENT = logged.Patience(0.4), logged.Patience(2)
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.system import output_log
-from lumicontainer.system.output_log import OutputLog, read_end
 from lumicontainer.system.process import last_lines
+from lumicontainer.system.programs import output_log
+from lumicontainer.system.programs.output_log import OutputLog, read_end
 from lumicontainer.system.terminal import masking
 
-from ..cpu import within
+from ...cpu import within
 
 SECRET = "c4nary-5e3f-9b1c"
 CHUNK = 1 << 16

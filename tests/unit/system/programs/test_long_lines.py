@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from lumicontainer.system import logged, process
-from lumicontainer.system.output_log import LONGEST, Lines
+from lumicontainer.system import process
+from lumicontainer.system.programs import logged
+from lumicontainer.system.programs.output_log import LONGEST, Lines
 from lumicontainer.system.terminal import masking
 
-from ..cpu import within
+from ...cpu import within
 
 SECRET = "c4nary-5e3f-9b1c"
 CHUNK = 1 << 16

@@ -12,8 +12,8 @@ from typing import IO, Any, NamedTuple
 
 from lumicontainer.system import budget, process_tree
 from lumicontainer.system.budget import Helper, LimitError
-from lumicontainer.system.output_log import OutputLog
 from lumicontainer.system.process import GRACE, bound, limited, starting
+from lumicontainer.system.programs.output_log import OutputLog
 from lumicontainer.system.terminal.masking import masked
 from lumicontainer.system.waiting import task_group, to_its_end
 

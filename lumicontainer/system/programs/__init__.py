@@ -1,0 +1,1 @@
+"""Run programs: their output, its log, and their limits."""
