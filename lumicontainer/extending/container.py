@@ -54,6 +54,11 @@ class Container:
         part.mkdir(exist_ok=True)
         return part
 
+    def named_folders(self) -> list[Path]:
+        """Return the folders of packages that the user or pip's configuration names."""
+        given = self.folder / GIVEN
+        return [*self.site.folders, *([given] if given.is_dir() else [])]
+
     def uv(self, mounts: Mounts, *words: str, quiet: bool = True) -> process.Finished:
         """Run uv; see ``run``. Builds print nothing if ``quiet``.
 
@@ -79,8 +84,7 @@ class Container:
 
         Raises ``HostError`` if no container starts.
         """
-        given = [self.folder / GIVEN] if (self.folder / GIVEN).is_dir() else []
-        reads = (*self.site.folders, *given, *mounts.reads)
+        reads = (*self.named_folders(), *mounts.reads)
         binds = [*binds, *(f"{_path(each)}:{each}:ro" for each in reads)]
         binds += [_path(each) for each in (mounts.writes, *mounts.changes)]
         settings = {"TMPDIR": str(mounts.writes), **variables}

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -28,6 +29,9 @@ _RECORDS = (f"{HOME}/{_PACKAGES}", f"{HOME}/{MANIFEST}")
 _PROGRAM = f"{HOME}/lib/lumi_inside/image/user_software.py"
 _ENVIRONMENT = "/.singularity.d/env/91-user-software.sh"
 """The engines read these files in the order of their names; 90 is that of ``%environment``."""
+_NUMBER = re.compile(r"[0-9]{2}")
+_MOST_LAYERS = 100
+"""Python puts them on its path in the order of their names, which have two digits."""
 _PATH = f"""\
 #!/bin/sh
 for __folder__ in {LAYERS}/*/bin; do
@@ -83,9 +87,7 @@ def make(order: Order, output: Path, progress: Progress) -> Record:
 def _fill(layer: Path, tree: Path, root: Node, before: ImageState, record: Record) -> None:
     """Move the packages to their place, beside what the image needs to find and list them."""
     image = before.image
-    earlier = find_node(root, LAYERS)
-    number = len(earlier.children) if earlier else 0
-    packages = f"{LAYERS}/{number:02}"
+    packages = f"{LAYERS}/{next_number(image, root):02}"
     own = records.is_recorded(image)
     files = [*(_records(image, record) if own else _startup_files(before.facts))]
     for path in (packages, *(name for name, _, _ in files)):
@@ -94,6 +96,17 @@ def _fill(layer: Path, tree: Path, root: Node, before: ImageState, record: Recor
     new = layer / packages[1:]
     new.parent.mkdir(parents=True, exist_ok=True)
     tree.rename(new)
+
+
+def next_number(image: Path, root: Node) -> int:
+    """Return the number of the next layer of packages; those of the image may have gaps."""
+    earlier = find_node(root, LAYERS)
+    names = [name.decode(errors="replace") for name in earlier.children] if earlier else []
+    number = max((int(name) for name in names if _NUMBER.fullmatch(name)), default=-1) + 1
+    if number >= _MOST_LAYERS:
+        what, hint = "cannot add packages to the image", "use -o FILE in place of --into"
+        raise InputError(Problem(what, str(image), f"it has {LAYERS}/{number - 1}", hint))
+    return number
 
 
 def _replaced(before: ImageState) -> list[str]:

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, time
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
@@ -47,8 +47,10 @@ def _value(value: Any) -> str:
     match value:
         case str():
             return _text(value, quoted=True)
-        case datetime():
+        case date() | time():
             return value.isoformat()
+        case float():
+            return str(value)  # TOML has inf and nan, as Python writes them.
         case Mapping():
             rows = (f"{_text(key)} = {_value(each)}" for key, each in value.items())
             return f"{{ {', '.join(rows)} }}"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from packaging.pylock import Package, PackageArchive, PackageSdist, PackageWheel, Pylock
-from packaging.utils import parse_wheel_filename
+from packaging.utils import BuildTag, InvalidWheelFilename, parse_wheel_filename
 
 from lumicontainer.core.yaml.urls import HTTP, HTTPS, find_url_fault
 from lumicontainer.errors import InputError, Problem
@@ -20,15 +20,16 @@ _PLATFORMS = (
 
 
 class RemoteFile(NamedTuple):
-    """Hold a file of a package, by its hash."""
+    """Hold a file of a package, by its hash. The index names it, whatever its address is."""
 
     url: str
     sha256: str
+    name: str
 
     @property
-    def name(self) -> str:
-        """Return the last part of its address."""
-        return unquote(urlsplit(self.url).path).rpartition("/")[2]
+    def is_wheel(self) -> bool:
+        """Return whether nothing has to be built."""
+        return self.name.endswith(".whl")
 
 
 class Locked(NamedTuple):
@@ -43,7 +44,7 @@ class Locked(NamedTuple):
     @property
     def is_wheel(self) -> bool:
         """Return whether nothing has to be built."""
-        return self.file is not None and self.file.name.endswith(".whl")
+        return self.file is not None and self.file.is_wheel
 
 
 def read_locked(lock: Pylock, python: str) -> list[Locked]:
@@ -54,18 +55,17 @@ def read_locked(lock: Pylock, python: str) -> list[Locked]:
     """
     order = {tag: number for number, tag in enumerate(tags_for(python, _PLATFORMS))}
 
-    def rank(file: RemoteFile) -> int:
-        try:
-            tags = parse_wheel_filename(file.name)[3]
-        except ValueError:
-            return len(order)
-        return min((order[tag] for tag in tags if tag in order), default=len(order))
+    def rank(file: RemoteFile) -> tuple[int, BuildTag]:
+        _, _, build, tags = parse_wheel_filename(file.name)
+        best = min((order[tag] for tag in tags if tag in order), default=len(order))
+        # Of equal wheels the highest build is the one that uv chose.
+        return -best, build
 
     found, problems = list[Locked](), list[Problem]()
     for package in lock.packages:
         name, version = package.name, str(package.version or "")
-        wheels = sorted(_files(package.wheels or ()), key=rank)
-        files = [*wheels, *_files(filter(None, (package.sdist, package.archive)))]
+        wheels = sorted(_files(package, package.wheels or ()), key=rank, reverse=True)
+        files = [*wheels, *_files(package, filter(None, (package.sdist, package.archive)))]
         problems += _find_secret(package)
         if files:
             found.append(Locked(name, version, files[0]))
@@ -90,7 +90,24 @@ def _find_secret(package: Package) -> Iterator[Problem]:
             return
 
 
-def _files(found: Iterable[PackageWheel | PackageSdist | PackageArchive]) -> Iterator[RemoteFile]:
-    for each in found:
+def _files(
+    package: Package, files: Iterable[PackageWheel | PackageSdist | PackageArchive]
+) -> Iterator[RemoteFile]:
+    """Yield the files that have a hash, without wheels of another package."""
+    for each in files:
         if sha256 := each.hashes.get("sha256"):
-            yield RemoteFile(each.url or Path(each.path or "").as_uri(), sha256)
+            url = each.url or Path(each.path or "").as_uri()
+            file = RemoteFile(url, sha256, getattr(each, "filename", "") or _last_part(url))
+            if not file.is_wheel or _wheel_is_of(package, file.name):
+                yield file
+
+
+def _last_part(url: str) -> str:
+    return unquote(urlsplit(url).path).rpartition("/")[2]
+
+
+def _wheel_is_of(package: Package, name: str) -> bool:
+    try:
+        return parse_wheel_filename(name)[:2] == (package.name, package.version)
+    except InvalidWheelFilename:
+        return False

@@ -1,7 +1,8 @@
 """Take names and versions alone from the lock of a container in which code of a source ran.
 
 Code that uv builds there can print another lock. Uv looks up the files of these versions in a
-container where nothing is built.
+container where nothing is built. An image starts both, and can print what it likes, so that the
+second lock is compared with the first.
 """
 
 import os
@@ -9,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from packaging.pylock import Package, PackageDirectory, Pylock
 from packaging.requirements import InvalidRequirement, Requirement
@@ -27,6 +29,8 @@ class Pins(NamedTuple):
     """Settings of uv by which it needs no metadata of these packages, and so builds none."""
     own: tuple[Package, ...]
     """The user's own code."""
+    versions: frozenset[tuple[str, str]]
+    """The name and version of each package that has files."""
 
 
 def read_answer(text: str) -> Pylock:
@@ -44,7 +48,7 @@ def read_pins(lock: Pylock, wanted: Iterable[str], code: Sequence[Path]) -> Pins
     ``StepError`` if the lock holds anything that uv would not print.
     """
     urls, folders = dict(_urls(wanted)), {os.path.realpath(each) for each in code}
-    lines, metadata, own = [], [], []
+    lines, metadata, own, versions = [], [], [], set()
     for package in lock.packages:
         name, version, folder = package.name, package.version, package.directory
         if folder and folder.editable and os.path.realpath(folder.path) in folders:
@@ -53,9 +57,41 @@ def read_pins(lock: Pylock, wanted: Iterable[str], code: Sequence[Path]) -> Pins
         elif version is not None:
             lines.append(urls.get(name, f"{name}=={version}"))
             metadata.append(f'[[dependency-metadata]]\nname = "{name}"\nversion = "{version}"')
+            versions.add((name, str(version)))
         else:
             raise _strange(f"the source of {name} has no version")
-    return Pins(tuple(lines), "".join(f"{each}\n" for each in metadata), tuple(own))
+    settings = "".join(f"{each}\n" for each in metadata)
+    return Pins(tuple(lines), settings, tuple(own), frozenset(versions))
+
+
+def require_files(lock: Pylock, pins: Pins, folders: Sequence[Path]) -> None:
+    """Raise ``StepError`` unless a lock has the files of pinned packages, and nothing else.
+
+    Files of this host must be below ``folders``: other folders are not the image's to name.
+    """
+    allowed = [os.path.realpath(each) for each in folders]
+    for package in lock.packages:
+        if (package.name, str(package.version)) not in pins.versions:
+            raise _strange(f"{package.name} {package.version} was not chosen")
+        if package.directory or package.vcs:
+            raise _strange(f"the source of {package.name} is a folder or a repository")
+        if not all(any(map(place.is_relative_to, allowed)) for place in _places(package)):
+            raise _strange(f"a file of {package.name} is not in a folder that was named")
+
+
+def _places(package: Package) -> Iterator[Path]:
+    """Yield where files of a package are on this host."""
+    addresses = [(each.url, each.path) for each in package.wheels or ()]
+    addresses += [(each.url, each.path) for each in (package.sdist, package.archive) if each]
+    yield from filter(None, (_place(*each) for each in addresses))
+
+
+def _place(url: str | None, path: str | None) -> Path | None:
+    """Return where a file is on this host, without links; None for one of a server."""
+    parts = urlsplit(url or "")
+    if url and parts.scheme != "file":
+        return None
+    return Path(os.path.realpath(unquote(parts.path) if url else path or ""))
 
 
 def _urls(wanted: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from packaging.version import Version
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.extending.container import Container, Mounts
 from lumicontainer.extending.facts import Facts
-from lumicontainer.extending.lock.relock import read_answer, read_pins
+from lumicontainer.extending.lock.relock import read_answer, read_pins, require_files
 from lumicontainer.host.uv import STAND_IN, Sources, write_stand_in
 from lumicontainer.packages.uv_messages import needs_image, unbuilt_sources
 from lumicontainer.system import process
@@ -201,8 +201,9 @@ class Resolution:
         settings.write_text(pins.settings)
         words = ["--no-deps", "--config-file", str(settings)]
         mounts = Mounts(self.container.part("files"), (inputs,))
-        found = read_answer(self._run(mounts, pins.lines, *words))
-        return replace(found, packages=[*found.packages, *pins.own])
+        answer = read_answer(self._run(mounts, pins.lines, *words))
+        require_files(answer, pins, self.container.named_folders())
+        return replace(answer, packages=[*answer.packages, *pins.own])
 
     def _run(
         self, mounts: Mounts, lines: Iterable[str], *words: str, strategy: Sequence[str] = _BEST

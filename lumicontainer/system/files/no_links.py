@@ -50,8 +50,13 @@ def _each_listed(tree: Path) -> Iterator[str]:
 
 
 def write_tree(folder: Path, files: Iterable[tuple[str, int, bytes]]) -> None:
-    """Write files (name, mode, content) and their folders, independent of the umask."""
+    """Write files (name, mode, content) and their folders, independent of the umask.
+
+    Raises ``ValueError`` for a name that leads out of ``folder``: it may come from an image.
+    """
     for name, mode, content in files:
+        if name.startswith("/") or ".." in Path(name).parts:
+            raise ValueError(f"{name!r} is not below the folder")
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)

@@ -24,7 +24,7 @@ from lumicontainer.extending.install import download, proof
 from lumicontainer.extending.install.bounds import require_room
 from lumicontainer.extending.install.download import with_password
 from lumicontainer.extending.lock.locked import RemoteFile, read_locked
-from lumicontainer.extending.lock.relock import read_answer, read_pins
+from lumicontainer.extending.lock.relock import read_answer, read_pins, require_files
 from lumicontainer.host.site import Site
 from lumicontainer.packages.pylock import read_pylock
 from lumicontainer.system import budget, process
@@ -56,7 +56,28 @@ def test_the_best_wheel_of_a_lock_is_chosen() -> None:
     others = ("a-1.0-py3-none-any", "a-1.0-cp311-cp311-manylinux2014_x86_64")
     (package,) = read_locked(lock_of(block("a", wheels(*others, better))), "3.11")
     assert package.is_wheel
-    assert package.file == RemoteFile(f"https://x.example/{better}.whl", ZEROS)
+    name = f"{better}.whl"
+    assert package.file == RemoteFile(f"https://x.example/{name}", ZEROS, name)
+
+
+def test_of_equal_wheels_the_highest_build_is_chosen() -> None:
+    names = [f"a-1.0-{build}-py3-none-any" for build in ("1", "10", "2")]
+    (package,) = read_locked(lock_of(block("a", wheels("a-1.0-py3-none-any", *names))), "3.11")
+    assert package.file
+    assert package.file.name == "a-1.0-10-py3-none-any.whl"
+
+
+def test_an_index_names_a_wheel_whatever_its_address_is() -> None:
+    file = f'name = "a-1.0-py3-none-any.whl", url = "https://x.example/download?file=a", {HASHES}'
+    (package,) = read_locked(lock_of(block("a", f"wheels = [{{ {file} }}]")), "3.11")
+    assert package.is_wheel
+
+
+@pytest.mark.parametrize("name", ["b-1.0-py3-none-any", "a-2.0-py3-none-any", "odd"])
+def test_a_wheel_of_another_package_or_version_is_no_file_of_a_package(name: str) -> None:
+    archive = f'archive = {{ url = "https://x.example/{name}.whl", {HASHES} }}'
+    with pytest.raises(InputError, match="a has no file"):
+        read_locked(lock_of(block("a", archive)), "3.11")
 
 
 def test_a_package_of_a_lock_has_a_file_with_a_hash() -> None:
@@ -132,12 +153,35 @@ def test_a_lock_that_uv_would_not_print_is_refused(lock: str) -> None:
         read_pins(read_answer(f"{LOCK}{lock}"), ["a"], [])
 
 
+GIVEN = (wheels("a-1.0-py3-none-any"), f'archive = {{ url = "file:///given/a.tar.gz", {HASHES} }}')
+FOREIGN = (
+    block("b", wheels("b-1.0-py3-none-any")),
+    block("a", wheels("a-1.0-py3-none-any")).replace("1.0", "2.0"),
+    block("a", 'directory = { path = "/home/you" }'),
+    block("a", 'directory = { path = "/home/you", editable = true }'),
+    block("a", "vcs = { type = 'git', url = 'https://x.example/a', commit-id = '0' }"),
+    block("a", f'archive = {{ url = "file:///home/you/a.tar.gz", {HASHES} }}'),
+    block("a", f'archive = {{ url = "file:///given/../home/you/a.tar.gz", {HASHES} }}'),
+    block("a", f'archive = {{ path = "/home/you/a.tar.gz", {HASHES} }}'),
+)
+
+
+@pytest.mark.parametrize("answer", FOREIGN, ids=range(len(FOREIGN)))
+def test_files_of_pinned_packages_alone_are_taken_from_the_answer_of_an_image(answer: str) -> None:
+    """A hostile image prints the answer of uv: no folder of the user may be mounted for it."""
+    pins = read_pins(lock_of(block("a", wheels("a-1.0-py3-none-any"))), ["a"], [])
+    for files in GIVEN:
+        require_files(lock_of(block("a", files)), pins, [Path("/given")])
+    with pytest.raises(StepError, match="a source changed the answer of uv"):
+        require_files(lock_of(answer), pins, [Path("/given")])
+
+
 @pytest.fixture
 def offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RemoteFile:
     """Return a file of an index, with a cache of its own."""
     monkeypatch.setenv("LUMICONTAINER_CACHE", str(tmp_path / "cache"))
     path = hostile.write_wheel(tmp_path, "a", {"a.py": "A = 1\n"})
-    return RemoteFile(path.as_uri(), hashlib.sha256(path.read_bytes()).hexdigest())
+    return RemoteFile(path.as_uri(), hashlib.sha256(path.read_bytes()).hexdigest(), path.name)
 
 
 def test_a_file_is_kept_by_its_hash_and_hashed_again(offered: RemoteFile, tmp_path: Path) -> None:
@@ -175,7 +219,9 @@ def test_the_packages_of_an_extension_have_one_limit_together(
     files = []
     for name in ("a", "b", "c"):
         path = hostile.write_wheel(tmp_path, name, {f"{name}.py": "A = 1\n"})
-        files.append(RemoteFile(path.as_uri(), hashlib.sha256(path.read_bytes()).hexdigest()))
+        files.append(
+            RemoteFile(path.as_uri(), hashlib.sha256(path.read_bytes()).hexdigest(), path.name)
+        )
     sizes = [(tmp_path / each.name).stat().st_size for each in files]
     monkeypatch.setattr(budget, "PACKAGES", budget.PACKAGES._replace(most=sum(sizes)))
     assert len(download.download(files, tmp_path, SITE)) == 3

@@ -47,7 +47,7 @@ class Index:
 
     def resolution(self, facts: Facts = IMAGE, pip: Mapping[str, str] | None = None) -> Resolution:
         pip = pip or {"no-index": "1", "find-links": str(self.folder)}
-        site = Site("", "", None, {}, (), {}, pip)
+        site = Site("", "", None, {}, (self.folder,), {}, pip)
         return Resolution(WithoutContainer(self.work / "image.sif", self.work, site), facts)
 
     def refused(self, *lines: str) -> list[Problem]:

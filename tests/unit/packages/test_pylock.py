@@ -15,7 +15,7 @@ name = "a"
 version = "1.0"
 marker = "python_version > '3.11' and 'main' in dependency_groups"
 index = "https://x.example/simple"
-tool = {{ some = {{ "a b" = [1, true, 2.5, "\\"\\u007f\\n"] }} }}
+tool = {{ some = {{ "a b" = [1, true, 2.5, inf, 2026-01-02, 03:04:05, "\\"\\u007f\\n"] }} }}
 wheels = [{{ url = "https://x.example/a-1.0-py3-none-any.whl", \
 upload-time = 2026-01-02T03:04:05Z, size = 7, hashes = {{ sha256 = "00" }} }}]
 

@@ -47,6 +47,13 @@ def contents(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in paths}
 
 
+@pytest.mark.parametrize("name", ["/etc/passwd", "//etc/passwd", "../up", "a/../../up"])
+def test_no_file_is_written_out_of_the_folder(tmp_path: Path, name: str) -> None:
+    """A foreign image names the folder of its packages."""
+    with pytest.raises(ValueError, match="is not below the folder"):
+        no_links.write_tree(tmp_path / "layer", [(name, 0o644, b"")])
+
+
 def test_a_copy_replaces_a_link_alone(tree: Path, home: Path) -> None:
     (tree / ".singularity.d").mkdir()
     (tree / ".singularity.d/runscript").symlink_to(home / "runscript")
