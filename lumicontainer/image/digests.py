@@ -17,9 +17,12 @@ import hashlib
 import json
 import os
 import re
+from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -121,8 +124,11 @@ class Slices:
 
     def __init__(self, path: Path, name: str, offset: int) -> None:
         self._path, self._name, self._offset = path, name, offset
-        self._next = offset + _SLICE
-        self._parts: list[Future[Part]] = []
+        self._next = self._first = offset + _SLICE
+        """Where the next part begins, and where the first one ends."""
+        self._copied: deque[Part] = deque()
+        self._done: list[Part] = []
+        self._hashed: list[Future[Part]] = []
         self._pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
 
     def __enter__(self) -> "Slices":
@@ -131,11 +137,32 @@ class Slices:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
 
+    def keep(self, recorded: Iterable[Part], ranges: Sequence[tuple[int, int, int]]) -> None:
+        """Take the recorded parts of an image of which ranges will be copied here.
+
+        A range has its begin there, its place here and its size; none has the superblock. Parts
+        that are copied whole are not hashed again: one that was damaged there, or while it was
+        copied, differs from its record here too.
+        """
+        self._copied.extend(_moved(self._name, recorded if ranges else (), ranges))
+        if self._copied:
+            self._first = self._next = min(self._next, self._copied[0].offset)
+
     def reach(self, end: int) -> None:
         """Hash the whole parts before the byte ``end`` of the file, whose bytes are final."""
-        while self._next + _SLICE <= end:
-            self._submit(self._next, self._next + _SLICE)
-            self._next += _SLICE
+        while (stop := self._stop()) <= end:
+            if self._copied and self._copied[0].offset == self._next:
+                self._done.append(self._copied.popleft())
+            else:
+                self._submit(self._next, stop)
+            self._next = stop
+
+    def _stop(self) -> int:
+        """Return the end of the next part."""
+        if not self._copied:
+            return self._next + _SLICE
+        first = self._copied[0]
+        return first.end if first.offset == self._next else min(self._next + _SLICE, first.offset)
 
     def finish(self, size: int) -> list[Part]:
         """Return the parts of the file system, which is written and has ``size`` bytes."""
@@ -143,15 +170,35 @@ class Slices:
         self.reach(end)
         if self._next < end:
             self._submit(self._next, end)
-        self._submit(self._offset, min(end, self._offset + _SLICE))
-        return sorted((each.result() for each in self._parts), key=lambda part: part.offset)
+        self._submit(self._offset, min(end, self._first))
+        every = [*self._done, *(each.result() for each in self._hashed)]
+        return sorted(every, key=lambda part: part.offset)
 
     def _submit(self, begin: int, end: int) -> None:
-        self._parts.append(self._pool.submit(self._hash, begin, end - begin))
+        self._hashed.append(self._pool.submit(self._hash, begin, end - begin))
 
     def _hash(self, offset: int, size: int) -> Part:
         with self._path.open("rb", buffering=0) as file:
             return Part(self._name, offset, size, of_range(file.fileno(), offset, size))
+
+
+def _moved(
+    name: str, parts: Iterable[Part], ranges: Sequence[tuple[int, int, int]]
+) -> Iterator[Part]:
+    """Yield the parts that are whole in one of the ranges, where they will be."""
+    end = 0
+    for each in sorted(parts, key=lambda part: part.offset):
+        number = bisect_right(ranges, each.offset, key=itemgetter(0)) - 1
+        begin, place, size = ranges[max(0, number)]
+        if begin <= each.offset and each.end <= begin + size and each.size and end <= each.offset:
+            end = each.end
+            yield each._replace(name=name, offset=each.offset - begin + place)
+
+
+def recorded_parts(image: Path) -> Sequence[Part]:
+    """Return the parts that an image records; none if it has no record, or a damaged one."""
+    with image.open("rb", buffering=0) as file:
+        return _Reading(file.fileno()).recorded() or ()
 
 
 def check(image: Path) -> IntegrityResult:
@@ -180,11 +227,20 @@ class _Reading:
         own = Part(NAME, max(0, row.offset), row.size)
         if own.end > self.size:
             return _changed(f"{own}: the file is cut short, it has {self.size} bytes")
-        text = os.pread(self.file, own.size, own.offset) if 0 <= own.size <= _LIMIT else b""
-        parts = _parts(text) if identity(text) == self.header.identity else None
+        parts = self.recorded()
         if parts is None:
             return _changed(f"{own}: it does not match the identity in the header, bytes 48 to 63")
-        return self._against((*parts, part(NAME, own.offset, text)))
+        return self._against(parts)
+
+    def recorded(self) -> tuple[Part, ...] | None:
+        """Return the parts of the record, which is the last one; None if it is damaged."""
+        if self.last is None:
+            return None
+        row = self.rows[self.last]
+        valid = 0 <= row.size <= _LIMIT and row.offset >= 0
+        text = os.pread(self.file, row.size, row.offset) if valid else b""
+        parts = _parts(text) if identity(text) == self.header.identity else None
+        return None if parts is None else (*parts, part(NAME, row.offset, text))
 
     def _against(self, parts: Sequence[Part]) -> IntegrityResult:
         *recorded, own = parts

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from lumicontainer.image import sif
+from lumicontainer.image import digests, sif
 from lumicontainer.image.assembly.reader import read_squashfs
 from lumicontainer.image.assembly.tree import Node
 from lumicontainer.image.squashfs import ImageWriter
@@ -57,7 +57,8 @@ class ImageCopy:
 
     def _copy(self, replaced: list[str]) -> None:
         with self._progress.work("copy the image") as self._task:
-            self._writer.begin(self._tables.result(), replaced)
+            recorded = digests.recorded_parts(self._image)
+            self._writer.begin(self._tables.result(), replaced, recorded)
 
     def _advance(self, total: int, copied: int) -> None:
         if self._stopped.is_set():

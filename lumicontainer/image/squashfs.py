@@ -9,9 +9,10 @@ from typing import Self
 from lumicontainer.constants import EPOCH
 from lumicontainer.errors import HostError, Problem, SpaceError
 from lumicontainer.image import sif
-from lumicontainer.image.assembly.assemble import Assembly, Reached, Source
+from lumicontainer.image.assembly.assemble import Assembly, Move, Reached, Source
 from lumicontainer.image.assembly.layout import ZSTD
 from lumicontainer.image.assembly.reader import Squashfs, read_superblock
+from lumicontainer.image.digests import Part
 from lumicontainer.system import process
 from lumicontainer.system.os_errors import FULL
 
@@ -60,9 +61,21 @@ class ImageWriter:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def begin(self, lowest: Squashfs, replaced: Iterable[str]) -> None:
-        """Copy the data of the lowest layer before the others exist: see ``Assembly.begin``."""
-        self._assembly.begin(lowest, replaced)
+    def begin(
+        self, lowest: Squashfs, replaced: Iterable[str], recorded: Sequence[Part] = ()
+    ) -> None:
+        """Copy the data of the lowest layer before the others exist: see ``Assembly.begin``.
+
+        ``recorded`` are the parts of the image that has it.
+        """
+
+        def keep(moves: Sequence[Move]) -> None:
+            to = self._plan.offset
+            self._hashing.keep(
+                recorded, [(lowest.offset + m.begin, to + m.place, m.size) for m in moves]
+            )
+
+        self._assembly.begin(lowest, replaced, keep)
 
     def finish(self, layers: Sequence[Squashfs]) -> None:
         """Add the other layers, the lowest first, and complete the image."""

@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -19,6 +20,18 @@ from lumicontainer.system.files.copying import copy_range
 Reached = Callable[[int], None]
 Range = tuple[int, int]
 """The first byte and the one after the last."""
+
+
+class Move(NamedTuple):
+    """Hold a range of bytes that is copied from the byte ``begin`` to the byte ``place``."""
+
+    begin: int
+    """It counts from the begin of the layer, and ``place`` from that of the new squashfs."""
+    place: int
+    size: int
+
+
+Announce = Callable[[Sequence[Move]], None]
 _STEP = 64 << 20
 """The most bytes that are copied between two calls of ``reached``."""
 
@@ -68,13 +81,18 @@ class Assembly:
         self._data = _Data(file, offset, reached)
         self._lowest: list[Squashfs] = []
 
-    def begin(self, lowest: Squashfs, replaced: Iterable[str]) -> None:
-        """Copy the data of the lowest layer without those at the paths that others replace."""
+    def begin(
+        self, lowest: Squashfs, replaced: Iterable[str], announce: Announce = lambda _: None
+    ) -> None:
+        """Copy the data of the lowest layer without those at the paths that others replace.
+
+        ``announce`` gets the ranges before they are copied.
+        """
         for path in replaced:
             tree.remove(lowest.root, path)
         self._lowest = [lowest]
         merge_layers(self._lowest)
-        self._data.copy(lowest)
+        self._data.copy(lowest, announce)
 
     def finish(self, layers: Sequence[Squashfs]) -> int:
         """Add the other layers, write the tables, and return the size."""
@@ -127,12 +145,12 @@ class _Data:
         self.fragments: list[Fragment] = []
         self._file, self._begin, self._reached = file, begin, reached
         self._copied = 0
-        self._moves: list[tuple[Sequence[int], Sequence[int]]] = []
-        """By layer: the begins of the copied ranges, and how far each moves."""
+        self._moves: list[Sequence[Move]] = []
+        """By layer: the copied ranges, in their order."""
         self._tails: dict[tuple[int, int], tuple[int, dict[int, int]]] = {}
         """By layer and fragment: the new number, and the new offsets of its parts if they move."""
 
-    def copy(self, layer: Squashfs) -> None:
+    def copy(self, layer: Squashfs, announce: Announce = lambda _: None) -> None:
         """Copy what the merged tree uses of the next layer."""
         number = len(self._moves)
         used = [node for node in layer.files if node.links]
@@ -141,7 +159,10 @@ class _Data:
         dead = _tails((node for node in layer.files if not node.links), block_size)
         whole = [each for each in sorted(tails) if dead.get(each, set()) <= tails[each]]
         fragments = [layer.fragments[each] for each in whole]
-        self._moves.append(self._copy_ranges(layer, [*_blocks(used), *map(_place, fragments)]))
+        moves = list(self._plan([*_blocks(used), *map(_place, fragments)]))
+        announce(moves)
+        self._copy_ranges(layer, moves)
+        self._moves.append(moves)
         for each, (start, stored) in zip(whole, fragments, strict=True):
             self._tails[number, each] = len(self.fragments), {}
             self.fragments.append(Fragment(self._moved(number, start), stored))
@@ -157,23 +178,25 @@ class _Data:
         offset = node.fragment_offset
         return Placed(start, number, offsets.get(offset, offset))
 
-    def _copy_ranges(
-        self, layer: Squashfs, ranges: Iterable[Range]
-    ) -> tuple[Sequence[int], Sequence[int]]:
-        begins, moves = [], []
+    def _plan(self, ranges: Iterable[Range]) -> Iterator[Move]:
+        """Yield where the ranges of the next layer come, one after the other."""
+        place = self.end - self._begin
+        for begin, end in _joined(ranges):
+            yield Move(begin, place, end - begin)
+            place += end - begin
+
+    def _copy_ranges(self, layer: Squashfs, moves: Iterable[Move]) -> None:
         with layer.path.open("rb", buffering=0) as source:
-            for begin, end in _joined(ranges):
-                begins.append(begin)
-                moves.append(self.end - self._begin - begin)
-                for place in range(begin, end, _STEP):
-                    size, at = min(_STEP, end - place), layer.offset + place
+            for move in moves:
+                for done in range(0, move.size, _STEP):
+                    size, at = min(_STEP, move.size - done), layer.offset + move.begin + done
                     copy_range(source.fileno(), at, self._file.fileno(), self.end, size)
                     self._advance(size)
-        return begins, moves
 
     def _moved(self, layer: int, start: int) -> int:
-        begins, moves = self._moves[layer]
-        return start + moves[bisect_right(begins, start) - 1]
+        moves = self._moves[layer]
+        move = moves[bisect_right(moves, start, key=itemgetter(0)) - 1]
+        return start + move.place - move.begin
 
     def _rebuild(self, layer: Squashfs, number: int, parts: set[Range]) -> dict[int, int]:
         """Write a fragment again without the ends of removed files; return the new offsets."""

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.errors import InputError
-from lumicontainer.image import sif, squashfs
+from lumicontainer.image import digests, sif, squashfs
 from lumicontainer.image.assembly.assemble import Source
+from lumicontainer.image.digests import CHANGED, WHOLE
 from lumicontainer.image.image_copy import ImageCopy
 from lumicontainer.system.terminal.progress import Progress
 
 from .assembly.layers import Tree, write_layer
+from .test_digests import flip
 
 PLAN = sif.layout("", {"data": {}})
 
@@ -67,3 +69,36 @@ def test_a_damaged_image_is_refused(image: Path, layers: list[Path]) -> None:
         copy.begin(PLAN, [])
         with pytest.raises(InputError, match="cannot read the file system"):
             copy.finish(layers[1])
+
+
+def copy_large_image(folder: Path, *, damaged: bool) -> Path:
+    """Copy an image whose file system is hashed in parts, which may be damaged before."""
+    files = {b"%d" % number: os.urandom(20_000) for number in range(9)}
+    image = write_image(folder / "large.sif", [write_layer(folder / "large", Tree(files))])
+    if damaged:
+        flip(image, sif.root(image).offset + 100_000)
+    layer, draft = write_layer(folder / "new", Tree({b"4": b"new"})), make_draft(image)
+    with ImageCopy(image, draft, Progress("json")) as copy:
+        copy.begin(PLAN, ["/4"])
+        copy.finish(layer)
+    return draft
+
+
+@pytest.fixture
+def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(digests, "_SLICE", 8192)
+
+
+@pytest.mark.usefixtures("_small_parts")
+def test_parts_that_are_copied_whole_keep_their_digests(tmp_path: Path) -> None:
+    copied = copy_large_image(tmp_path, damaged=False)
+    result = digests.check(copied)
+    assert result.state == WHOLE, result.problems
+    of_image = {part.sha256 for part in digests.check(tmp_path / "large.sif").parts}
+    kept = [part for part in result.parts if part.sha256 in of_image]
+    assert sum(part.size for part in kept) > 120_000
+
+
+@pytest.mark.usefixtures("_small_parts")
+def test_the_copy_of_a_damaged_image_is_damaged(tmp_path: Path) -> None:
+    assert digests.check(copy_large_image(tmp_path, damaged=True)).state == CHANGED
