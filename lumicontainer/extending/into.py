@@ -19,6 +19,7 @@ from lumicontainer.inside.image import extensible, user_software
 from lumicontainer.inside.image.user_software import LAYERS
 from lumicontainer.system.files.no_links import write_tree
 from lumicontainer.system.files.partial import partial_file
+from lumicontainer.system.files.temporary import remove_meanwhile
 from lumicontainer.system.files.write import replace
 from lumicontainer.system.os_errors import refused
 from lumicontainer.system.terminal.progress import Progress
@@ -73,7 +74,8 @@ def make(order: Order, output: Path, progress: Progress) -> Record:
                     layer, packed = tree.with_name("layer"), tree.with_name("layer.sqsh")
                     _fill(layer, tree, copy.root, before, record)
                     squashfs.pack_as_root(layer, packed, *squashfs.form_of(order.image))
-                    copy.finish(packed)
+                    with remove_meanwhile(layer):
+                        copy.finish(packed)
                 before.require_same()
                 replace(draft, output)
             except LumicontainerError:

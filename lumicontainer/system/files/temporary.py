@@ -7,6 +7,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -126,6 +127,17 @@ def remove_own(folder: Path) -> str:
     Folders in it may be closed: a container leaves such ones, and so do caches of modules.
     """
     return process.in_new_session(["sh", "-c", _REMOVE, "sh", str(folder)]).stderr
+
+
+@contextmanager
+def remove_meanwhile(folder: Path) -> Iterator[None]:
+    """Remove a folder of the user's own files while the block runs.
+
+    The kernel still writes new files to the disk, and lets nobody remove them before.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(remove_own, folder)
+        yield
 
 
 @contextmanager

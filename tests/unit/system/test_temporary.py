@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.errors import HostError
-from lumicontainer.system.files.temporary import plain_folder, require_programs, temporary_root
+from lumicontainer.system.files.temporary import (
+    plain_folder,
+    remove_meanwhile,
+    require_programs,
+    temporary_root,
+)
 
 from ...namespaces import owned, prepared
 from ...programs import run
@@ -73,4 +78,13 @@ def test_folders_in_each_other_without_end_are_removed(tmp_path: Path) -> None:
         for _ in range(sys.getrecursionlimit()):
             deepest /= "d"
             deepest.mkdir()
+    assert not folder.exists()
+
+
+def test_a_folder_is_removed_while_other_work_goes_on(tmp_path: Path) -> None:
+    folder = tmp_path / "tree"
+    (folder / "closed").mkdir(parents=True)
+    (folder / "closed").chmod(0)
+    with remove_meanwhile(folder):
+        pass
     assert not folder.exists()
