@@ -32,6 +32,9 @@ class Node:
     device: int = 0
     links: int = 0
     """The number of its names in the merged tree; 0 if the tree does not have it."""
+    number: int = 0
+    inode: int = -1
+    """Its number in the tables that are written, and the byte of the inodes where it is."""
 
     @property
     def is_whiteout(self) -> bool:

@@ -111,7 +111,7 @@ def _superblock(
         ids=len(tables.owners),
         major=4,
         minor=0,
-        root=tables.reference(root),
+        root=_reference(root),
         size=places.end,
         id_table=places.ids,
         attribute_table=ABSENT,
@@ -146,8 +146,6 @@ class _Tables:
         self.owners: dict[int, int] = {}
         self.count = 0
         self._place = place
-        self._numbers: dict[int, int] = {}
-        self._references: dict[int, tuple[int, int]] = {}
 
     def write(self, root: Node) -> None:
         """Write all inodes and listings."""
@@ -155,33 +153,30 @@ class _Tables:
         order = list(folders(root))[::-1]
         parents = {id(n): f for f in order for n in f.children.values() if n.kind == FOLDER}
         for folder in order:
+            for node in (folder, *folder.children.values()):
+                node.number, node.inode = 0, -1
+        for folder in order:
             self._number(folder)
         for folder in order:
             names = sorted(folder.children)
             for name in names:
                 node = folder.children[name]
-                if node.kind != FOLDER and id(node) not in self._references:
+                if node.inode < 0 and node.kind != FOLDER:
                     self._write_node(node)
             parent = parents.get(id(folder))
-            number = self._numbers[id(parent)] if parent else self.count + 1
-            self._write_folder(folder, names, number)
-
-    def reference(self, node: Node) -> int:
-        """Return the place of an inode as a superblock holds it."""
-        block, offset = self._references[id(node)]
-        return block << 16 | offset
+            self._write_folder(folder, names, parent.number if parent else self.count + 1)
 
     def _number(self, folder: Node) -> None:
         nodes = [folder.children[name] for name in sorted(folder.children)]
         for node in (*(each for each in nodes if each.kind != FOLDER), folder):
-            if id(node) not in self._numbers:
+            if not node.number:
                 self.count += 1
-                self._numbers[id(node)] = self.count
+                node.number = self.count
 
     def _head(self, kind: int, node: Node) -> bytes:
-        self._references[id(node)] = _block_and_offset(len(self.inodes))
+        node.inode = len(self.inodes)
         ids = (self._owner(node.owner, node.layer), self._owner(node.group, node.layer))
-        return layout.INODE.pack(kind, node.mode, *ids, node.time, self._numbers[id(node)])
+        return layout.INODE.pack(kind, node.mode, *ids, node.time, node.number)
 
     def _owner(self, owner: int, layer: int) -> int:
         number = self.owners.setdefault(owner, len(self.owners))
@@ -241,25 +236,31 @@ class _Tables:
                 block = now
                 index.append((len(self.listings) - begin, block * _STORED_BLOCK, run[0]))
             first = node.children[run[0]]
-            place, number = self._references[id(first)][0], self._numbers[id(first)]
-            self.listings += layout.LISTING.pack(len(run) - 1, place, number)
+            place, _ = _block_and_offset(first.inode)
+            self.listings += layout.LISTING.pack(len(run) - 1, place, first.number)
             for name in run:
                 child = node.children[name]
-                offset, apart = self._references[id(child)][1], self._numbers[id(child)] - number
-                self.listings += layout.ENTRY.pack(offset, apart, child.kind, len(name) - 1) + name
+                row = (child.inode % METADATA, child.number - first.number, child.kind)
+                self.listings += layout.ENTRY.pack(*row, len(name) - 1) + name
             at += len(run)
         return index
 
     def _run(self, node: Node, names: Sequence[bytes], at: int) -> Sequence[bytes]:
         """Return the next names that one header can serve."""
         first = node.children[names[at]]
-        block, number = self._references[id(first)][0], self._numbers[id(first)]
+        block, number = first.inode // METADATA, first.number
         for end in range(at, min(at + _MOST_IN_RUN, len(names))):
             child = node.children[names[end]]
-            near = -32768 <= self._numbers[id(child)] - number <= 32767
-            if self._references[id(child)][0] != block or not near:
+            near = -32768 <= child.number - number <= 32767
+            if child.inode // METADATA != block or not near:
                 return names[at:end]
         return names[at : at + _MOST_IN_RUN]
+
+
+def _reference(node: Node) -> int:
+    """Return the place of an inode as a superblock holds it."""
+    block, offset = _block_and_offset(node.inode)
+    return block << 16 | offset
 
 
 def _block_and_offset(place: int) -> tuple[int, int]:
