@@ -30,6 +30,8 @@ exec "$@"
 _WHOLE = re.compile("[0-9a-f]{40}")
 _DIGITS = re.compile("[0-9a-f]{4,39}")
 _EVERY_SUBMODULE = "."
+_UNTRUSTED = re.compile(r"(?im)^.*(?:certificate verif|certificate problem|certificate subject).*$")
+"""How git reports a certificate, by GnuTLS or OpenSSL (git 2.34 to 2.50)."""
 
 
 class Repository(NamedTuple):
@@ -42,9 +44,11 @@ class Repository(NamedTuple):
     git: Callable[..., str]
 
 
-def whole_commit(url: str, commit: str, mirrors: Mapping[str, str]) -> str:
+def whole_commit(
+    url: str, commit: str, mirrors: Mapping[str, str], trust: Path | None = None
+) -> str:
     """Return all 40 digits of a repository's commit; raise ``DownloadError`` unless one fits."""
-    with _open_repository(url, mirrors) as at:
+    with _open_repository(url, mirrors, trust) as at:
         _copy_history(at)
         bare = str(at.folder)
         names = at.git("-C", bare, "rev-parse", f"--disambiguate={commit}").split()
@@ -57,7 +61,9 @@ def whole_commit(url: str, commit: str, mirrors: Mapping[str, str]) -> str:
     return commits[0]
 
 
-def resolve_revision(url: str, revision: str, mirrors: Mapping[str, str]) -> str:
+def resolve_revision(
+    url: str, revision: str, mirrors: Mapping[str, str], trust: Path | None = None
+) -> str:
     """Return the commit of a branch, a tag or digits of a commit; of the main branch if empty.
 
     As in pip a branch comes before a tag of the same name, and ``refs/pull/7/head`` is itself.
@@ -69,31 +75,34 @@ def resolve_revision(url: str, revision: str, mirrors: Mapping[str, str]) -> str
     if revision and not revision.startswith("refs/"):
         names = [f"refs/heads/{revision}", f"refs/tags/{revision}"]
     names = [each for name in names for each in (f"{name}^{{}}", name)]
-    advertised = _read_names(url, names, mirrors)
+    advertised = _read_names(url, names, mirrors, trust)
     for name in names:
         if name in advertised and _WHOLE.fullmatch(advertised[name]):
             return advertised[name]
     if _DIGITS.fullmatch(revision):
-        return whole_commit(url, revision, mirrors)
+        return whole_commit(url, revision, mirrors, trust)
     what = f"the repository has no branch or tag '{revision or 'HEAD'}'"
     raise DownloadError(Problem(what, url, hint="name a branch, a tag or a commit behind the '@'"))
 
 
-def _read_names(url: str, names: Sequence[str], mirrors: Mapping[str, str]) -> dict[str, str]:
+def _read_names(
+    url: str, names: Sequence[str], mirrors: Mapping[str, str], trust: Path | None
+) -> dict[str, str]:
     """Return the commits of a repository's branches and tags, by their whole names."""
     try:
-        with _open_repository(url, mirrors) as at:
+        with _open_repository(url, mirrors, trust) as at:
             printed = at.git("ls-remote", "--", at.url, *names)
     except process.ProgramError as error:
-        what, why = "cannot read the repository", error.problems[0].why
-        hint = "check the URL and the network; of a private one, name a clone: ./FOLDER"
-        raise DownloadError(Problem(what, url, why, hint)) from error
+        why, hint = error.problems[0].why, "name a clone of a private one: ./FOLDER"
+        raise DownloadError(_problem_of(url, "cannot read the repository", why, hint)) from error
     return {name: commit for commit, _, name in (x.partition("\t") for x in printed.splitlines())}
 
 
-def describe_commit(url: str, commit: str, mirrors: Mapping[str, str]) -> str:
+def describe_commit(
+    url: str, commit: str, mirrors: Mapping[str, str], trust: Path | None = None
+) -> str:
     """Return how git describes a commit by the tag before it; empty if no tag is before it."""
-    with _open_repository(url, mirrors) as at:
+    with _open_repository(url, mirrors, trust) as at:
         _copy_history(at)
         try:
             words = ("describe", "--tags", "--long", "--match=*[0-9]*", commit)
@@ -117,13 +126,23 @@ def fetch_tree(url: str, commit: str, folder: Path, site: Site, say: Callable[[s
     environment = {**_environment(folder, url), **settings}
     done = process.in_new_session(command, env=environment, limits=budget.DOWNLOAD)
     if done.returncode:
-        what, hint = f"cannot fetch the repository of '{name}'", "check the URL and the network"
-        unread = Problem(what, url, process.last_lines(done.stderr), hint)
-        raise DownloadError(reported_problem(done.stderr) or unread)
+        unread = _problem_of(url, f"cannot fetch the repository of '{name}'", done.stderr)
+        known = None if _UNTRUSTED.search(done.stderr) else reported_problem(done.stderr)
+        raise DownloadError(known or unread)
     for line in done.stderr.splitlines():
         if line.startswith("warning: "):
             say(line)
     return folder / name
+
+
+def _problem_of(url: str, what: str, printed: str, hint: str = "") -> Problem:
+    """Return why a repository does not come; a certificate that is not trusted is named."""
+    if untrusted := _UNTRUSTED.search(printed):
+        what = f"the certificate of {urlsplit(url).netloc.rpartition('@')[2]} is not trusted"
+        hint = "if it is your site's, name the file of its CA: pip config set global.cert FILE"
+        return Problem(what, url, untrusted[0].strip(), hint)
+    hint = "; ".join(filter(None, ("check the URL and the network", hint)))
+    return Problem(what, url, process.last_lines(printed), hint)
 
 
 def require_git() -> None:
@@ -140,13 +159,17 @@ def repository_name(url: str) -> str:
 
 
 @contextmanager
-def _open_repository(url: str, mirrors: Mapping[str, str]) -> Iterator[Repository]:
-    """Yield a repository that git asks with settings of ours alone."""
+def _open_repository(
+    url: str, mirrors: Mapping[str, str], trust: Path | None
+) -> Iterator[Repository]:
+    """Yield a repository that git asks with settings of ours alone; ``trust`` is the site's CA."""
     with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
         mirror, home = mirrored(url, mirrors), Path(folder)
         (home / ".gitconfig").write_text(_settings(budget.SOURCE))
         mirror = _set_password_apart(mirror, home)
         environment = _environment(home, mirror)
+        if trust:
+            environment["GIT_SSL_CAINFO"] = str(trust)
 
         def git(*words: str) -> str:
             limits = (str(each >> 10) for each in (budget.SOURCE.most, budget.GIT_MEMORY))

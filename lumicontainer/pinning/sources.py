@@ -1,6 +1,7 @@
 """Find what the sources of layers are: all digits of commits, and the hashes of files."""
 
 import hashlib
+import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,17 +29,19 @@ def current_pin(request: Input, site: Site) -> str:
         return pinned_image(request.name, site.mirrors, site.trust)
     require_guarded(request.name, site.mirrors)
     if request.kind == GIT:
-        return whole_commit(request.name, request.given, site.mirrors)
-    return sha256_of(request.name, site.mirrors)
+        return whole_commit(request.name, request.given, site.mirrors, site.trust)
+    return sha256_of(request.name, site.mirrors, site.trust)
 
 
-def sha256_of(url: str, mirrors: Mapping[str, str]) -> str:
+def sha256_of(url: str, mirrors: Mapping[str, str], trust: Path | None = None) -> str:
     """Return the sha256 of what is downloaded from a URL; raise ``ProgramError`` where it fails."""
     with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
         file = Path(folder) / "file"
         mirror = mirrored(url, mirrors).encode()
         command = ["bash", str(DOWNLOAD), str(file)]
-        done = process.in_new_session(command, stdin=mirror + b"\n", limits=budget.DOWNLOAD)
+        env = {**os.environ, **({"CURL_CA_BUNDLE": str(trust)} if trust else {})}
+        stdin = mirror + b"\n"
+        done = process.in_new_session(command, env=env, stdin=stdin, limits=budget.DOWNLOAD)
         if done.returncode:
             raise process.ProgramError(["curl"], done.returncode, done.stderr)
         with file.open("rb") as opened:

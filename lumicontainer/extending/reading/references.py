@@ -45,7 +45,9 @@ class Reference(NamedTuple):
     hashes: tuple[str, ...] = ()
 
     def line(self, name: str, file: Path) -> str:
-        """Return the requirement by which uv finds the file of a package."""
+        """Return the requirement by which uv finds the file of a package, or of one to be named."""
+        if not name:
+            return file.as_uri()
         marker = f" ; {self.marker}" if self.marker else ""
         return f"{name}{self.extras} @ {file.as_uri()}{marker}"
 

@@ -134,7 +134,7 @@ def _take_local(reference: Reference, place: Path) -> tuple[Path, str]:
 def _prepare_git(reference: Reference, place: Path, site: Site, say: Say) -> PreparedSource:
     url, revision = reference.git, reference.revision
     git.require_git()
-    commit = git.resolve_revision(url, revision, site.mirrors)
+    commit = git.resolve_revision(url, revision, site.mirrors, site.trust)
     if commit != revision:
         say(f"{url}: {revision or 'its main branch'} is the commit {commit}")
     top = git.fetch_tree(url, commit, place, site, say).resolve()
@@ -144,7 +144,8 @@ def _prepare_git(reference: Reference, place: Path, site: Site, say: Say) -> Pre
         raise InputError(Problem(what, url, f"the commit is {commit}", hint))
     name = reference.name or project_name(tree)
     if _needs_history(tree):
-        _write_version(tree / _ARCHIVAL, commit, git.describe_commit(url, commit, site.mirrors))
+        described = git.describe_commit(url, commit, site.mirrors, site.trust)
+        _write_version(tree / _ARCHIVAL, commit, described)
     file = place / f"{normal(name) or 'source'}.tar.gz"
     pack_folder(tree, file, "source-0")
     shutil.rmtree(top)

@@ -366,12 +366,16 @@ def test_links_of_a_repository_stay_in_it(upstream: Upstream, tmp_path: Path) ->
         prepare(f"m @ git+{UPSTREAM}tool", tmp_path, upstream.mirrors)
 
 
-def test_a_source_without_a_name_as_data_asks_for_one(upstream: Upstream, tmp_path: Path) -> None:
+def test_code_that_knows_the_name_of_a_source_does_not_run_on_the_host(
+    upstream: Upstream, tmp_path: Path
+) -> None:
     tool = upstream.repository("tool", **{"setup.py": "raise SystemExit('code ran')\n"})
-    with pytest.raises(InputError) as refused:
-        prepare(f"git+{UPSTREAM}tool", tmp_path, upstream.mirrors)
-    place = f"git+{UPSTREAM}tool@{upstream.head(tool)}"
-    assert refused.value.problems[0].hint == f"write 'NAME @ {place}'"
+    found, _ = prepare(f"git+{UPSTREAM}tool", tmp_path, upstream.mirrors)
+    (source,) = found.found
+    assert (source.name, source.line) == ("", source.file.as_uri())
+    (named,) = found.with_names(lambda _: "mine").found
+    assert named.line == f"mine @ {source.file.as_uri()}"
+    assert locked(found.with_names(lambda _: "mine"))["vcs"]["commit-id"] == upstream.head(tool)
 
 
 def test_a_wheel_is_copied_and_locked_by_its_hash(folder: Path) -> None:
