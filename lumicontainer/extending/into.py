@@ -153,9 +153,12 @@ def require_folders(image: Path, root: Node, path: str) -> None:
 
 def _sums(text: bytes, changed: Mapping[str, bytes]) -> bytes:
     """Return the list of hashes of an image's records with those of changed files."""
-    digests = {f"./{name}": hashlib.sha256(each).hexdigest() for name, each in changed.items()}
-    lines = (line.partition("  ") for line in text.decode().splitlines())
-    return "".join(f"{digests.get(name, old)}  {name}\n" for old, _, name in lines).encode()
+    digests = {
+        f"./{name}".encode(): hashlib.sha256(each).hexdigest().encode()
+        for name, each in changed.items()
+    }
+    lines = (line.partition(b"  ") for line in text.splitlines())
+    return b"".join(b"%s  %s\n" % (digests.get(name, old), name) for old, _, name in lines)
 
 
 def _layout(image: Path, key: str) -> sif.Layout:

@@ -79,7 +79,7 @@ def _other_image(file: Path, record: Record, image: Path) -> Problem:
     why = f"{image.name} was rebuilt since, or it was made for another {record.image}"
     if changed := ", ".join(_changed(record, image)):
         why += f"; the files of {changed} differ, and packages are compiled against them"
-    return Problem(what, str(file), why, f"make it for this image: {record.command}")
+    return Problem(what, str(file), why, f"make it for this image: {record.command_to_repeat()}")
 
 
 def _changed(record: Record, image: Path) -> Iterator[str]:

@@ -2,23 +2,26 @@
 
 import hashlib
 import json
+import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.image import records
-from lumicontainer.image.records import DIGEST, PACKAGE, PATH, TEXT, VERSION, Table
+from lumicontainer.image.records import DIGEST, LINE, PACKAGE, PATH, VERSION, Table
 from lumicontainer.system import budget, process
 from lumicontainer.system.files.regular import kind
 
 NAME = "lumicontainer.json"
 _LIMITS = budget.QUESTION._replace(most=1 << 20)
+_EXTEND = ["lumicontainer", "extend"]
 FORM = 2
 """Counts the ways in which extensions were made: another way makes other keys."""
 _SCHEMA: records.Schema = {
     **dict.fromkeys(("key", "identity"), DIGEST),
-    **dict.fromkeys(("image", "command"), TEXT),
+    **dict.fromkeys(("image", "command"), LINE),
     "packages": Table(PACKAGE, VERSION),
     "code": [PATH],
     "protected?": Table(PACKAGE, DIGEST),
@@ -44,6 +47,17 @@ class Record(NamedTuple):
     """The sha256 of each protected package of the image, by name."""
     lock: str = ""
     """The sha256 of its lock."""
+
+    def command_to_repeat(self) -> str:
+        """Return the command that made it, or its form if the file states another one.
+
+        The file may be a stranger's, and users paste the command.
+        """
+        with suppress(ValueError):
+            words = shlex.split(self.command)
+            if words[:2] == _EXTEND:
+                return shlex.join(words)
+        return "lumicontainer extend IMAGE PACKAGE -o FILE"
 
     def content(self) -> bytes:
         """Return the bytes of the record."""

@@ -74,8 +74,10 @@ PACKAGE = Kind("the name of a package", _STR, r"[A-Za-z0-9_][A-Za-z0-9_.+:-]*")
 VERSION = Kind("a version", _STR, r"[A-Za-z0-9_.+:~!*/-]*")
 ABSOLUTE = Kind("an absolute path of plain characters", _STR, OPEN_ABSOLUTE)
 ABSOLUTE_FOLDER = Kind(
-    "an absolute path of plain characters", _STR, r"(/(?!\.{1,2}(/|$))[A-Za-z0-9._+-]+)+"
+    *("an absolute path of plain characters", _STR),
+    r"(?=.{2,1024}$)(/(?!\.{1,2}(/|$))[A-Za-z0-9._+-]{1,255})+",
 )
+"""A path that is written in a layer, at the length that every file system takes."""
 INNER = Kind("a relative path", _STR, r"(?!/)(?!(.*/)?\.\.(/|$))[A-Za-z0-9_./+-]+")
 PATH = Kind(
     *("an absolute path without ',' and ':'", _STR),

@@ -14,12 +14,15 @@ from lumicontainer.core.model import LayerFile
 from lumicontainer.core.plan.base import PACKAGES
 from lumicontainer.core.plan.layer_step import APT_GET, adding_repositories
 from lumicontainer.core.plan.steps import Plan
+from lumicontainer.errors import InputError, Problem
 from lumicontainer.host.site import Site
+from lumicontainer.image.records import PACKAGE, VERSION
 from lumicontainer.pinning.container import Program, answers
 from lumicontainer.sandbox.builder import Builder, Stack
 from lumicontainer.system.terminal.progress import Progress
 
 _INSTALLED = re.compile(r"(?m)^Inst (\S+) (?:\[[^\]]*\] )?\((\S+) ")
+_LISTED = re.compile(rf"({PACKAGE.form})=({VERSION.form})")
 _PROGRAMS = f"{HOME}/.repositories"
 _SCRIPT = Path(__file__).parent / "scripts/ask-apt.sh"
 
@@ -66,10 +69,23 @@ def ask(plan: Plan, site: Site, progress: Progress) -> Answers:
     texts = {name: content.decode("utf-8", "replace") for name, content in files.items()}
     printed = {each: texts[str(n)] for n, each in enumerate(packages) if str(n) in texts}
     refused = {each: texts[f"{n}.why"] for n, each in enumerate(packages) if f"{n}.why" in texts}
-    present = dict(line.split("=", 1) for line in texts["base"].splitlines())
+    present = read_present(texts.get("base", ""))
     names = texts.get("names", "").split()
-    digest = hashlib.sha256(files["base"]).hexdigest()
+    digest = hashlib.sha256(files.get("base", b"")).hexdigest()
     return Answers(digest, present, closures(printed), refused, names)
+
+
+def read_present(text: str) -> dict[str, str]:
+    """Return the versions of the packages of a base, by name, as dpkg of the base lists them.
+
+    Raises ``InputError`` for another answer.
+    """
+    rows = [_LISTED.fullmatch(line) for line in text.splitlines()]
+    if not rows or not all(rows):
+        what, hint = "the base image gave an invalid list of its packages", "use another base image"
+        odd = next((line for line, row in zip(text.splitlines(), rows, strict=True) if not row), "")
+        raise InputError(Problem(what, why=f"{odd!a:.100}" if odd else "it is empty", hint=hint))
+    return {row[1]: row[2] for row in rows if row}
 
 
 def program(layers: Sequence[LayerPackages]) -> str:

@@ -74,6 +74,11 @@ def test_blanks_and_quotes_in_names_stay(tmp_path: Path, pack: Pack) -> None:
         json.dumps({"python": "python3", "files": {}}),
         json.dumps({"python": "/usr/bin/python3", "files": {"/etc/x": 1}}),
         json.dumps({"python": "/usr/bin/python3", "files": []}),
+        *(
+            json.dumps({"python": "/usr/bin/python3", "files": {path: "x"}})
+            for path in ("", "/", "/..", "//x", "x", "/a\nb", "/a\0b", "/\ud800", f"/{'a' * 300}")
+        ),
+        json.dumps({"python": "/usr/bin/python3", "files": {"/x": "\ud800"}}),
         "[" * 100_000,
     ],
 )

@@ -6,9 +6,7 @@ starts; it can write to one folder.
 
 import asyncio
 import hashlib
-import json
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,9 +22,11 @@ from lumicontainer.core.plan.steps import Plan
 from lumicontainer.engines import Engine, find_engine
 from lumicontainer.engines.apptainer import require_option_path
 from lumicontainer.errors import HostError, InputError, Problem
+from lumicontainer.image import records
 from lumicontainer.image.assembly.layout import FILE
 from lumicontainer.image.assembly.reader import read_squashfs
 from lumicontainer.image.assembly.tree import find_node
+from lumicontainer.image.records import ABSOLUTE_FOLDER, TEXT, Table
 from lumicontainer.sandbox.builder import BaseImage, Builder
 from lumicontainer.sandbox.failures.failure import leak_failure
 from lumicontainer.sandbox.run import make_environment, run_command
@@ -43,7 +43,7 @@ _ANSWERS = "answers.json"
 _PACKAGES = "packages.json"
 _LARGEST = 16 << 20
 """Bytes of a file that the container left."""
-_PYTHON = re.compile(r"/[\w./+-]+")
+_SCHEMA: records.Schema = {"python": ABSOLUTE_FOLDER, "files": Table(ABSOLUTE_FOLDER, TEXT)}
 _SCRIPT = """\
 set -eu
 umask 022
@@ -164,16 +164,11 @@ def _installed(
 def read_answers(left: Path) -> PythonAnswers:
     """Return what Python of the image left in a folder; raise ``InputError`` if it is invalid."""
     try:
-        loaded = json.loads(foreign.read_below(left, _ANSWERS, _LARGEST))
-        answers = PythonAnswers(loaded["python"], loaded["files"])
-        texts = [answers.python, *answers.files, *answers.files.values()]
-        if all(isinstance(each, str) for each in texts) and _PYTHON.fullmatch(answers.python):
-            return answers
-        why = "it has values of another type"
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        why = str(error)
-    what, hint = "Python of the base image gave an invalid answer", "use another base image"
-    raise InputError(Problem(what, why=why, hint=hint))
+        answers = records.parse(foreign.read_below(left, _ANSWERS, _LARGEST), _SCHEMA)
+    except (foreign.OddFilesError, records.RecordError) as error:
+        what, hint = "Python of the base image gave an invalid answer", "use another base image"
+        raise InputError(Problem(what, why=str(error), hint=hint)) from error
+    return PythonAnswers(answers["python"], answers["files"])
 
 
 def _make_mount_points(edits: Edits, binds: Iterable[Bind]) -> None:

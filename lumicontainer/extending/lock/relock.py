@@ -64,7 +64,7 @@ def read_pins(lock: Pylock, wanted: Iterable[str], code: Sequence[Path]) -> Pins
     return Pins(tuple(lines), settings, tuple(own), frozenset(versions))
 
 
-def require_files(lock: Pylock, pins: Pins, folders: Sequence[Path]) -> None:
+def require_pinned_files(lock: Pylock, pins: Pins, folders: Sequence[Path]) -> None:
     """Raise ``StepError`` unless a lock has the files of pinned packages, and nothing else.
 
     Files of this host must be below ``folders``: other folders are not the image's to name.

@@ -13,7 +13,7 @@ from packaging.version import Version
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.extending.container import Container, Mounts
 from lumicontainer.extending.facts import Facts
-from lumicontainer.extending.lock.relock import read_answer, read_pins, require_files
+from lumicontainer.extending.lock.relock import read_answer, read_pins, require_pinned_files
 from lumicontainer.host.uv import STAND_IN, Sources, write_stand_in
 from lumicontainer.packages.uv_messages import needs_image, unbuilt_sources
 from lumicontainer.system import process
@@ -202,7 +202,7 @@ class Resolution:
         words = ["--no-deps", "--config-file", str(settings)]
         mounts = Mounts(self.container.part("files"), (inputs,))
         answer = read_answer(self._run(mounts, pins.lines, *words))
-        require_files(answer, pins, self.container.named_folders())
+        require_pinned_files(answer, pins, self.container.named_folders())
         return replace(answer, packages=[*answer.packages, *pins.own])
 
     def _run(

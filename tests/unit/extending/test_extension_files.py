@@ -24,7 +24,7 @@ from lumicontainer.extending.install import download, proof
 from lumicontainer.extending.install.bounds import require_room
 from lumicontainer.extending.install.download import with_password
 from lumicontainer.extending.lock.locked import RemoteFile, read_locked
-from lumicontainer.extending.lock.relock import read_answer, read_pins, require_files
+from lumicontainer.extending.lock.relock import read_answer, read_pins, require_pinned_files
 from lumicontainer.host.site import Site
 from lumicontainer.packages.pylock import read_pylock
 from lumicontainer.system import budget, process
@@ -171,9 +171,9 @@ def test_files_of_pinned_packages_alone_are_taken_from_the_answer_of_an_image(an
     """A hostile image prints the answer of uv: no folder of the user may be mounted for it."""
     pins = read_pins(lock_of(block("a", wheels("a-1.0-py3-none-any"))), ["a"], [])
     for files in GIVEN:
-        require_files(lock_of(block("a", files)), pins, [Path("/given")])
+        require_pinned_files(lock_of(block("a", files)), pins, [Path("/given")])
     with pytest.raises(StepError, match="a source changed the answer of uv"):
-        require_files(lock_of(answer), pins, [Path("/given")])
+        require_pinned_files(lock_of(answer), pins, [Path("/given")])
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from lumicontainer.core.plan.base import PACKAGES, same_packages
 from lumicontainer.core.plan.layer_step import adding_repositories
 from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.resolve.decisions import Resolved
-from lumicontainer.errors import DOWNLOAD_FAILED, DownloadError, LumicontainerError
+from lumicontainer.errors import DOWNLOAD_FAILED, DownloadError, InputError, LumicontainerError
 from lumicontainer.host.git import whole_commit
 from lumicontainer.host.registry import pinned_image
-from lumicontainer.pinning.apt import LayerPackages, closures, program
+from lumicontainer.pinning.apt import LayerPackages, closures, program, read_present
 from lumicontainer.pinning.sources import sha256_of
 from lumicontainer.sandbox.failures import failure
 
@@ -41,6 +41,19 @@ def test_each_layer_has_what_apt_adds_for_it() -> None:
         "tools": {"libtinfo6": "6.4-4", "libc6": "2.36-9+deb12u10", "sl": "5.02-1+b1"},
         "more": {"libgcc-s1": "12.2.0-14"},
     }
+
+
+def test_the_packages_of_a_base_are_names_and_versions() -> None:
+    assert read_present("g++=4:12.2\nlibc6=2.36-9+deb12u10\n") == {
+        "g++": "4:12.2",
+        "libc6": "2.36-9+deb12u10",
+    }
+
+
+@pytest.mark.parametrize("text", ["", "curl\n", "a=1\n\nb=2\n", "a=1 2\n", "=1\n", "a=\x1b[1m\n"])
+def test_another_answer_of_a_base_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="gave an invalid list of its packages"):
+        read_present(text)
 
 
 def test_apt_is_asked_for_each_layer_on_those_before_it() -> None:
