@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from lumicontainer.errors import HostError, Problem
 from lumicontainer.sandbox.tree.index import FOLDER, GONE, SYMLINK, Index, Row, find_paths
 from lumicontainer.sandbox.tree.snapshot import Prints, print_of
 from lumicontainer.system import budget, process
@@ -112,4 +113,11 @@ def _definitions(tree: Path, rows: Index, modes: Mapping[str, int]) -> Iterable[
 
 
 def _quoted(path: str) -> str:
+    """Return a path for a line of definitions; raise ``HostError`` if it takes two lines.
+
+    The second one could name a command that mksquashfs runs on the host.
+    """
+    if "\n" in path:
+        what, why = "cannot pack a file without root", "its name holds a newline"
+        raise HostError(Problem(what, repr(path), why, "build with --runtime namespaces or docker"))
     return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'
