@@ -4,6 +4,10 @@ from collections.abc import Iterable, Mapping
 
 FORMAT = 1
 """The format of documents. A key is renamed or removed only with a new one."""
+ENGINES = ("apptainer", "singularity")
+"""The programs that run images, the preferred one first; ``singularity`` is SingularityCE."""
+ENGINE_PREFIXES = tuple(name.upper() for name in ENGINES)
+"""The beginnings of the engines' variables."""
 HOME = "/opt/lumicontainer"
 STAGE = f"{HOME}/.stage"
 """In the image itself, so that neither the host's /tmp nor its size matters; removed again."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from lumicontainer.core.plan.steps import Plan
-from lumicontainer.engines.apptainer import DIVIDERS
+from lumicontainer.engines.engine import DIVIDERS
 from lumicontainer.errors import InputError, Problem, StepError, did_you_mean
 from lumicontainer.system import budget, units
 from lumicontainer.system.files.wheels import measure_wheel, open_wheel

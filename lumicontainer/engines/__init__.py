@@ -1,27 +1,23 @@
 """The programs that build and run containers.
 
-A new engine is a class with the methods of ``Engine``, and one line in ``ENGINES``.
+A new engine is a module with an ``Engine``, and its name in ``constants.ENGINES``.
+``tests/contracts/test_engines.py`` proves it.
 """
 
 from collections.abc import Mapping
-from typing import TypeAlias
 
-from lumicontainer.engines.apptainer import (
-    INSTANCE,
-    INTERACTIVE,
-    Apptainer,
-    Singularity,
-    StepMounts,
-)
+from lumicontainer.constants import ENGINE_PREFIXES
+from lumicontainer.engines.apptainer import Apptainer
+from lumicontainer.engines.engine import INSTANCE, INTERACTIVE, Engine, StepMounts
+from lumicontainer.engines.singularity import Singularity
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.system import process
 
 __all__ = ["ENGINES", "INSTANCE", "INTERACTIVE", "Engine", "StepMounts", "find_engine", "prefixed"]
 
-_PREFIXES = ("APPTAINER", "SINGULARITY")
-
-Engine: TypeAlias = Apptainer
-ENGINES: dict[str, type[Engine]] = {"apptainer": Apptainer, "singularity": Singularity}
+ENGINES: Mapping[str, type[Engine]]
+ENGINES = {each.name: each for each in (Apptainer, Singularity)}
+"""The preferred one first."""
 
 
 def prefixed(variables: Mapping[str, str]) -> dict[str, str]:
@@ -31,8 +27,11 @@ def prefixed(variables: Mapping[str, str]) -> dict[str, str]:
     """
     if not variables:
         return {}
-    values = {f"{prefix}ENV_{name}": v for prefix in _PREFIXES for name, v in variables.items()}
-    return values | {f"{prefix}_NO_EVAL": "1" for prefix in _PREFIXES}
+    values: dict[str, str] = {}
+    for prefix in ENGINE_PREFIXES:
+        values |= {f"{prefix}ENV_{name}": value for name, value in variables.items()}
+        values[f"{prefix}_NO_EVAL"] = "1"
+    return values
 
 
 def find_engine() -> Engine:

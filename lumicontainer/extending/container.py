@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lumicontainer.engines import find_engine, prefixed
-from lumicontainer.engines.apptainer import require_option_path
+from lumicontainer.engines.engine import require_option_path
 from lumicontainer.errors import HostError, Problem, SpaceError
 from lumicontainer.host.site import Site
 from lumicontainer.host.uv import find_uv

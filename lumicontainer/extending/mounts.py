@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from lumicontainer.engines.apptainer import require_option_path
+from lumicontainer.engines.engine import require_option_path
 from lumicontainer.errors import LockError, LumicontainerError, Problem
 from lumicontainer.extending.facts import image_id, read_facts
 from lumicontainer.extending.record import Record, read_record

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer.engines.apptainer import DIVIDERS
+from lumicontainer.constants import ENGINE_PREFIXES
+from lumicontainer.engines.engine import DIVIDERS
 from lumicontainer.host.host_libraries import Mount
 from lumicontainer.host.site import is_bundle
 
@@ -23,8 +24,6 @@ VARIABLES = (
     *("HTTPLIB2_CA_CERTS", "JULIA_SSL_CA_ROOTS_PATH", "NIX_SSL_CERT_FILE"),
 )
 """Variables that programs read for the path of a bundle."""
-_PREFIXES = ("APPTAINERENV_", "SINGULARITYENV_")
-"""The prefixes of variables for the container, whose paths are those of the container."""
 
 
 class Trust(NamedTuple):
@@ -46,7 +45,8 @@ def trust_of(environment: Mapping[str, str]) -> Trust:
         name: os.path.realpath(named[name])
         for name in VARIABLES
         if _can_be_bound(named.get(name, ""), name)
-        and not any(f"{prefix}{name}" in environment for prefix in _PREFIXES)
+        # A value for the container is a path of the container.
+        and not any(f"{prefix}ENV_{name}" in environment for prefix in ENGINE_PREFIXES)
     }
     # Programs derive the format of a file from its suffix.
     each_once = enumerate(dict.fromkeys(files.values()), 1)

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from lumicontainer.constants import ENGINE_PREFIXES
+
 
 def free_memory(root: Path = Path("/")) -> int:
     """Return the bytes of memory that programs can use without swapping.
@@ -55,7 +57,7 @@ def clean_environment() -> dict[str, str]:
     With a site's bindings module loaded, a build fails at a missing mount point (LUMI training
     materials, docs/2day-20260422/205-Containers.md).
     """
-    dropped = re.compile(r"(?!.*_(CACHE|TMP|CONFIG)DIR\Z)(APPTAINER|SINGULARITY)")
+    dropped = re.compile(rf"(?!.*_(CACHE|TMP|CONFIG)DIR\Z)({'|'.join(ENGINE_PREFIXES)})")
     kept = {name: value for name, value in os.environ.items() if not dropped.match(name)}
     # debootstrap runs chroot by its name, which is not on an ordinary user's PATH on Debian.
     return kept | {"PATH": ":".join([*os.get_exec_path(), "/usr/sbin", "/sbin"])}

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from pathlib import Path
 
 from lumicontainer.cache.store import Entry
+from lumicontainer.constants import ENGINE_PREFIXES
 from lumicontainer.core.plan.seal import SEAL
 from lumicontainer.host import machine
 from lumicontainer.host.site import stage_site
@@ -145,7 +146,7 @@ def make_environment(run: StepRun) -> dict[str, str]:
     """Return the environment of the engine."""
     scratch = run.root / "engine"
     scratch.mkdir(parents=True, exist_ok=True)
-    places = dict.fromkeys(("APPTAINER_TMPDIR", "SINGULARITY_TMPDIR"), str(scratch))
+    places = {f"{prefix}_TMPDIR": str(scratch) for prefix in ENGINE_PREFIXES}
     return machine.clean_environment() | places
 
 

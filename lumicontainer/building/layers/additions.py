@@ -20,7 +20,7 @@ from lumicontainer.core.model import Bind, LayerFile
 from lumicontainer.core.plan.seal import SEAL
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.engines import Engine, find_engine
-from lumicontainer.engines.apptainer import require_option_path
+from lumicontainer.engines.engine import require_option_path
 from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.image import records
 from lumicontainer.image.assembly.layout import FILE

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, NamedTuple, TypeAlias
 
-from lumicontainer.constants import FORMAT
+from lumicontainer.constants import ENGINES, FORMAT
 from lumicontainer.core.model.layer import ABind, AnExpects, Expects
 from lumicontainer.core.yaml import ranges, readers, validators
 from lumicontainer.core.yaml.nodes import Node
@@ -13,8 +13,6 @@ from lumicontainer.errors import Fault, Place, Problems
 from lumicontainer.inside import environment as inside
 from lumicontainer.inside.node import cpulist
 
-RUNTIMES = ("apptainer", "singularity")
-"""Programs that run images; ``singularity`` is SingularityCE."""
 COMPRESSIONS = ("gzip", "zstd")
 STORAGE = ("node", "job", "scratch", "home")
 DEVICES = ("cxi",)
@@ -194,7 +192,7 @@ class Platform(NamedTuple):
     """The version of the GPU driver in the kernel."""
     profile: Annotated[str, validators.stem] = ""
     """The profile to use unless another is asked for."""
-    engine: Annotated[str, readers.choice(RUNTIMES, "engine")] = ""
+    engine: Annotated[str, readers.choice(ENGINES, "engine")] = ""
     """The program that runs images there."""
     compression: Annotated[str, readers.choice(COMPRESSIONS, "compression")] = "zstd"
     """The compression of images, which the engine and the kernel there can read."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ..environment import is_number
 from ..launch.program import find
+from ..rank.context import NODE_LAUNCHERS
 
 _NUMBER = r"--?(nproc[-_]per[-_]node|nproc|num[-_]processes|num[-_]gpus|num[-_]proc|np|n)"
 _LEAVE_OUT = "leave it out: lumi-entry sets it from the variables of srun or mpiexec"
@@ -18,7 +19,6 @@ _OPTIONS = (
     (r"--(rdzv[-_].*|standalone)", _LEAVE_OUT),
     (r"--(max[-_]restarts|mixed[-_]precision|config[-_]file|tee|role)", "{as_launcher_args}"),
 )
-_LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
 _STARTERS = ("srun", "mpirun", "mpiexec", "horovodrun")
 _PYTHON = re.compile(r"python3?(\.\d+)?")
 
@@ -41,7 +41,7 @@ def program_hint(words: Sequence[str], env: Mapping[str, str]) -> str:
     name, rest = os.path.basename(words[0]), list(words[1:])
     if _PYTHON.fullmatch(name) and rest and (rest[0] == "-m" or rest[0][0] != "-"):
         return shlex.join(["lumi-entry", *rest])
-    if name in _LAUNCHERS:
+    if name in NODE_LAUNCHERS:
         number = re.search(rf"{_NUMBER}[ =](\d+)", " ".join(rest))
         options = ["--launcher", name, "--nproc", number[2] if number else "N"]
         return shlex.join(["lumi-entry", *options, *_script(rest, by_launcher=True)])

@@ -1,13 +1,13 @@
 """Recognize the launcher of this process by its variables: its rank, the number of ranks, its node.
 
-``_KINDS`` lists the launchers. The innermost comes first: variables are inherited, so torchrun
+``KINDS`` lists the launchers. The innermost comes first: variables are inherited, so torchrun
 inside srun shows both, and torchrun started this process.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ..environment import number, optional_number
@@ -21,45 +21,6 @@ TORCHRUN, DEEPSPEED, SLURM, MPI, NONE = "torchrun", "deepspeed", "slurm", "mpi",
 # Higher ids are not of steps with ranks: the batch script, the external and the interactive step
 # (SLURM_MAX_NORMAL_STEP_ID in slurm.h).
 FIRST_SPECIAL_STEP = 0xFFFFFFF0
-
-
-class _Kind(NamedTuple):
-    """A kind of launcher: the variables by which it is known, and those with its numbers.
-
-    ``sources`` are the variables for the first of RANKS, in their order.
-    """
-
-    name: str
-    title: str
-    signs: tuple[str, ...]
-    sources: tuple[str, ...]
-
-
-_OPEN_MPI = tuple(
-    f"OMPI_COMM_WORLD_{name}" for name in ("RANK", "LOCAL_RANK", "SIZE", "LOCAL_SIZE")
-)
-_MPICH = ("PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", "MPI_LOCALNRANKS")
-_SRUN = ("SLURM_PROCID", "SLURM_LOCALID", "", "", "SLURM_NODEID")
-_PMI = ("PMI_RANK", "PMI_LOCAL_RANK", "PMI_SIZE", "PMI_LOCAL_SIZE")
-_KINDS = (
-    _Kind(
-        TORCHRUN, "torchrun, run {}", ("TORCHELASTIC_RUN_ID", "RANK"), (*RANKS[:4], "GROUP_RANK")
-    ),
-    # deepspeed/launcher/launch.py
-    _Kind(
-        DEEPSPEED,
-        "deepspeed",
-        ("CROSS_RANK", "CROSS_SIZE", "LOCAL_SIZE", "RANK"),
-        (*RANKS[:3], "LOCAL_SIZE", "CROSS_RANK"),
-    ),
-    # Before Slurm, whose PMI never sets these: in a batch job their ranks inherit the variables of
-    # the batch step, or of the step of the process manager, and neither numbers the ranks.
-    _Kind(MPI, "mpirun of Open MPI", _OPEN_MPI, _OPEN_MPI),
-    _Kind(MPI, "mpiexec of MPICH", _MPICH, _MPICH),
-    _Kind(SLURM, "srun", ("SLURM_STEP_ID", "SLURM_PROCID"), _SRUN),
-    # Others, such as HPE's PALS.
-    _Kind(MPI, "a process manager with PMI", ("PMI_RANK", "PMI_SIZE"), _PMI),
-)
 
 
 class Launch(NamedTuple):
@@ -85,20 +46,21 @@ class Launch(NamedTuple):
         return local is not None and local == self.fact("WORLD_SIZE")
 
 
-def recognize(env: Mapping[str, str]) -> Launch:
-    """Return the launch of this process; raise LaunchError if its variables are invalid."""
-    for kind in _KINDS:
-        if all(sign in env for sign in kind.signs):
-            launch = _FORMS[kind.name](env, kind)
-            if launch is not None:
-                return launch
-    if (env.get("WORLD_SIZE") or "1") != "1":
-        return Launch(NONE, "no launcher; the ranks are numbered by hand", facts={})
-    facts = {name: (int(name.endswith("SIZE")), "one process") for name in RANKS}
-    return Launch(NONE, "no launcher; one process", facts)
+class Kind(NamedTuple):
+    """A kind of launcher: the variables by which it is known, and those with its numbers.
+
+    ``sources`` are the variables for the first of RANKS, in their order. ``read`` makes the launch
+    of them, or returns None if this is none after all.
+    """
+
+    name: str
+    title: str
+    signs: tuple[str, ...]
+    sources: tuple[str, ...]
+    read: Callable[[Mapping[str, str], Kind], Launch | None]
 
 
-def _facts(env: Mapping[str, str], kind: _Kind, *, whole: bool) -> dict[str, tuple[int, str]]:
+def _facts(env: Mapping[str, str], kind: Kind, *, whole: bool) -> dict[str, tuple[int, str]]:
     """Return the numbers; unless ``whole``, only the rank and the number of ranks must be set."""
     needed = RANKS if whole else ("RANK", "WORLD_SIZE")
     pairs = [pair for pair in zip(RANKS, kind.sources) if pair[1]]
@@ -112,12 +74,12 @@ def _facts(env: Mapping[str, str], kind: _Kind, *, whole: bool) -> dict[str, tup
     return facts
 
 
-def _of_pytorch(env: Mapping[str, str], kind: _Kind) -> Launch:
+def _of_pytorch(env: Mapping[str, str], kind: Kind) -> Launch:
     title = kind.title.format(env.get("TORCHELASTIC_RUN_ID"))
     return Launch(kind.name, title, _facts(env, kind, whole=kind.name == DEEPSPEED))
 
 
-def _slurm(env: Mapping[str, str], kind: _Kind) -> Launch | None:
+def _slurm(env: Mapping[str, str], kind: Kind) -> Launch | None:
     """Return the launch of a task of srun."""
     # The shell of sbatch or salloc is not a task: it has SLURM_PROCID=0 and the number of tasks,
     # but no step, or one of the special steps.
@@ -138,7 +100,7 @@ def _slurm(env: Mapping[str, str], kind: _Kind) -> Launch | None:
     return Launch(SLURM, title, facts, nodelists, ("SLURM_JOB_ID", "SLURM_STEP_ID"))
 
 
-def _mpi(env: Mapping[str, str], kind: _Kind) -> Launch:
+def _mpi(env: Mapping[str, str], kind: Kind) -> Launch:
     facts = _facts(env, kind, whole=False)
     # A daemon of MPI may have a step of its own; the variables of the job are the same for all.
     ids = ("SLURM_JOB_ID",) if "SLURM_JOB_ID" in env else ()
@@ -149,7 +111,50 @@ def _mpi(env: Mapping[str, str], kind: _Kind) -> Launch:
     return launch
 
 
-_FORMS = {TORCHRUN: _of_pytorch, DEEPSPEED: _of_pytorch, SLURM: _slurm, MPI: _mpi}
+_OPEN_MPI = tuple(
+    f"OMPI_COMM_WORLD_{name}" for name in ("RANK", "LOCAL_RANK", "SIZE", "LOCAL_SIZE")
+)
+_MPICH = ("PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", "MPI_LOCALNRANKS")
+_SRUN = ("SLURM_PROCID", "SLURM_LOCALID", "", "", "SLURM_NODEID")
+_PMI = ("PMI_RANK", "PMI_LOCAL_RANK", "PMI_SIZE", "PMI_LOCAL_SIZE")
+KINDS = (
+    Kind(
+        TORCHRUN,
+        "torchrun, run {}",
+        ("TORCHELASTIC_RUN_ID", "RANK"),
+        (*RANKS[:4], "GROUP_RANK"),
+        _of_pytorch,
+    ),
+    # deepspeed/launcher/launch.py
+    Kind(
+        DEEPSPEED,
+        "deepspeed",
+        ("CROSS_RANK", "CROSS_SIZE", "LOCAL_SIZE", "RANK"),
+        (*RANKS[:3], "LOCAL_SIZE", "CROSS_RANK"),
+        _of_pytorch,
+    ),
+    # Before Slurm, whose PMI never sets these: in a batch job their ranks inherit the variables of
+    # the batch step, or of the step of the process manager, and neither numbers the ranks.
+    Kind(MPI, "mpirun of Open MPI", _OPEN_MPI, _OPEN_MPI, _mpi),
+    Kind(MPI, "mpiexec of MPICH", _MPICH, _MPICH, _mpi),
+    Kind(SLURM, "srun", ("SLURM_STEP_ID", "SLURM_PROCID"), _SRUN, _slurm),
+    # Others, such as HPE's PALS.
+    Kind(MPI, "a process manager with PMI", ("PMI_RANK", "PMI_SIZE"), _PMI, _mpi),
+)
+"""A new launcher is one row. tests/contracts/test_launchers.py proves it."""
+
+
+def recognize(env: Mapping[str, str]) -> Launch:
+    """Return the launch of this process; raise LaunchError if its variables are invalid."""
+    for kind in KINDS:
+        if all(sign in env for sign in kind.signs):
+            launch = kind.read(env, kind)
+            if launch is not None:
+                return launch
+    if (env.get("WORLD_SIZE") or "1") != "1":
+        return Launch(NONE, "no launcher; the ranks are numbered by hand", facts={})
+    facts = {name: (int(name.endswith("SIZE")), "one process") for name in RANKS}
+    return Launch(NONE, "no launcher; one process", facts)
 
 
 def _first(env: Mapping[str, str], *names: str) -> str:
@@ -205,5 +210,5 @@ def first_of_node(env: Mapping[str, str]) -> bool:
 
 
 def _numbering(env: Mapping[str, str]) -> tuple[str, ...]:
-    known = (kind.sources for kind in _KINDS if all(sign in env for sign in kind.signs))
+    known = (kind.sources for kind in KINDS if all(sign in env for sign in kind.signs))
     return next(known, RANKS)

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..environment import Setting, is_number, kept, optional_number
-from ..launch.launchers import FIRST_SPECIAL_STEP, NONE, SLURM, recognize
+from ..launch.launchers import DEEPSPEED, FIRST_SPECIAL_STEP, NONE, SLURM, TORCHRUN, recognize
 from ..node.hardware import Gpu, Node
 
 OMP = "OMP_NUM_THREADS"
 AUTO, DIRECT = "auto", "direct"
-LAUNCHERS = (AUTO, DIRECT, "torchrun", "accelerate", "deepspeed")
+NODE_LAUNCHERS = (TORCHRUN, "accelerate", DEEPSPEED)
+"""The launchers that lumi-entry can start for the ranks of a node."""
+LAUNCHERS = (AUTO, DIRECT, *NODE_LAUNCHERS)
 VISIBILITIES = ("hip", "rocr", "none")
 PROFILERS = ("rocprofv3", "rocprof", "torch")
 

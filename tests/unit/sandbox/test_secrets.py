@@ -13,7 +13,8 @@ from types import SimpleNamespace
 import pytest
 
 from lumicontainer.building.secrets import read_secrets
-from lumicontainer.engines.apptainer import Apptainer, StepMounts
+from lumicontainer.engines.apptainer import Apptainer
+from lumicontainer.engines.engine import StepMounts
 from lumicontainer.errors import HostError, InputError
 from lumicontainer.sandbox.failures.scrub import _PIECE, IMAGE, scrub
 from lumicontainer.sandbox.tree.capture import leaking
