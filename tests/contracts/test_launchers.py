@@ -85,9 +85,13 @@ def test_a_launcher_numbers_the_ranks_that_it_starts(
 
 
 @pytest.mark.parametrize("launcher", NODE_LAUNCHERS)
-def test_a_launcher_that_lumi_entry_starts_numbers_the_ranks(files: Path, launcher: str) -> None:
-    # DeepSpeed's would give an option of its own to the command.
+def test_a_launcher_that_lumi_entry_starts_numbers_the_ranks(
+    files: Path, tmp_path: Path, launcher: str
+) -> None:
+    # DeepSpeed's gives a command an option of its own, and writes lines between those of ranks.
     options = ("--launcher-args", "--no_local_rank") if launcher == "deepspeed" else ()
     start = ("timeout", LIMIT, "lumi-entry", "--launcher", launcher, "--nproc", 2, *options)
-    lines = inside(files, *start, "--", "lumi-entry", *SHOW)
+    script = f'lumi-entry {" ".join(SHOW)} >"$0/$RANK"'
+    inside(files, *start, "--", "sh", "-c", script, tmp_path, options=("--bind", tmp_path))
+    lines = "".join((tmp_path / rank).read_text() for rank in "01")
     require_two_ranks(lines, TITLES[launcher])
