@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import IO, TypeAlias
@@ -129,17 +129,18 @@ def in_new_session(
     env: Mapping[str, str] | None = None,
     stdin: bytes = b"",
     limits: Helper = budget.FILES,
+    watch: Callable[[], None] | None = None,
 ) -> Finished:
     """Run a program that reads ``stdin``; return its exit status and output.
 
-    It gets no signal of the terminal. Any exception here, such as an interruption, ends it and what
-    it started; so does SIGKILL of this program.
+    It gets no signal of the terminal. Any exception here, such as an interruption, or one that
+    ``watch`` raises every second, ends it and what it started; so does SIGKILL of this program.
     """
     source = PIPE if stdin else DEVNULL
     started = _with_memory(command, limits)
     with limited(command, limits), _session(started, env, PIPE, source) as child:
         try:
-            printed = communicate(child, stdin, limits)
+            printed = communicate(child, stdin, limits, watch)
         except LimitError:
             process_tree.kill(child.pid)
             raise

@@ -15,6 +15,8 @@ _FRAMES = 8
 _ENDED = ("Z", "X")
 _DYING = 5.0
 """Seconds that the kernel has to end killed processes."""
+_TURN = 0.01
+"""Seconds between two looks at them."""
 _STATES = {"R": "running", "S": "sleeping", "D": "waiting for a device"}
 _STATES |= {"T": "stopped", "Z": "ended"}
 
@@ -56,10 +58,16 @@ def report(pid: int) -> str:
 
 
 def kill(pid: int) -> None:
+    """Kill processes as ``killing`` does, and wait for their end."""
+    for pause in killing(pid):
+        time.sleep(pause)
+
+
+def killing(pid: int) -> Iterator[float]:
     """Kill a process, those of its session and their descendants, including new ones.
 
-    Each process is stopped before its children are listed. They have ended when this returns, but
-    for those that wait for a device.
+    Each process is stopped before its children are listed. Yields how long to wait while one has
+    not ended; those that wait for a device may be left.
     """
     known: set[tuple[int, int]] = set()
     while new := {(each.pid, each.started) for _, each in descendants(pid)} - known:
@@ -70,7 +78,7 @@ def kill(pid: int) -> None:
         _send(number, signal.SIGKILL)
     end = time.monotonic() + _DYING
     while any(read_start(number) == start for number, start in known) and time.monotonic() < end:
-        time.sleep(0.01)
+        yield _TURN
 
 
 def read_start(pid: int) -> int:

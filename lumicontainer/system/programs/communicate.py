@@ -4,7 +4,7 @@ import os
 import selectors
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import IO
@@ -12,15 +12,23 @@ from typing import IO
 from lumicontainer.system.budget import Helper, LimitError
 
 _PIECE = 1 << 16
+_WATCH = 1.0
 _LONGEST = 3600
 """Seconds for which the system can be asked to wait; a limit may be infinite."""
 
 
-def communicate(child: subprocess.Popen[bytes], stdin: bytes, limits: Helper) -> list[bytes]:
+def communicate(
+    child: subprocess.Popen[bytes],
+    stdin: bytes,
+    limits: Helper,
+    watch: Callable[[], None] | None = None,
+) -> list[bytes]:
     """Return what a program prints to the pipes of its stdout and stderr, until both are closed.
 
-    Raises ``LimitError`` if it exceeds its limits; the program still runs then.
+    Meanwhile calls ``watch`` every second. Raises what that raises, and ``LimitError`` if the
+    program exceeds its limits; it still runs then.
     """
+    longest = _WATCH if watch else _LONGEST
     end = time.monotonic() + limits.seconds
     printed = {each: bytearray() for each in (child.stdout, child.stderr) if each}
     with selectors.DefaultSelector() as selector:
@@ -31,7 +39,9 @@ def communicate(child: subprocess.Popen[bytes], stdin: bytes, limits: Helper) ->
             give = partial(_give, child.stdin, [memoryview(stdin)])
             selector.register(child.stdin, selectors.EVENT_WRITE, give)
         while selector.get_map():
-            for key, _ in selector.select(_seconds_left(end, limits)):
+            if watch:
+                watch()
+            for key, _ in selector.select(min(longest, _seconds_left(end, limits))):
                 pipe = key.data()
                 if pipe:
                     selector.unregister(pipe)

@@ -159,11 +159,16 @@ async def _chunks(
 async def _kill(output: asyncio.StreamReader, pid: int) -> str:
     """Kill a program and all that it started; return what they were doing."""
     report = masked(process_tree.report(pid))
-    process_tree.kill(pid)
+    await _kill_tree(pid)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(GRACE):
             await output.read()
     return report
+
+
+async def _kill_tree(pid: int) -> None:
+    for pause in process_tree.killing(pid):
+        await asyncio.sleep(pause)
 
 
 async def _end(child: Process) -> None:
@@ -192,5 +197,5 @@ async def _end_itself(child: Process) -> None:
         async with asyncio.timeout(GRACE):
             await child.wait()
         return
-    process_tree.kill(child.pid)
+    await _kill_tree(child.pid)
     await child.wait()

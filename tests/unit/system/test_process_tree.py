@@ -189,11 +189,47 @@ def test_a_program_that_is_cancelled_while_it_starts_ends(mark: str) -> None:
     asyncio.run(cancel_at_every_turn())
 
 
+def test_other_tasks_go_on_while_a_killed_program_waits_for_a_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts, seen = dict[int, int](), list[bool]()
+    list_all = process_tree.descendants
+
+    def descendants(pid: int) -> Iterator[tuple[int, process_tree.ProcessInfo]]:
+        for depth, each in list_all(pid):
+            starts[each.pid] = each.started
+            yield depth, each
+
+    async def run() -> None:
+        others = asyncio.Event()
+
+        def read_start(pid: int) -> int:
+            seen.append(others.is_set())
+            return 0 if others.is_set() else starts[pid]
+
+        monkeypatch.setattr(process_tree, "read_start", read_start)
+
+        async def work() -> None:
+            while not seen:
+                await asyncio.sleep(0)
+            others.set()
+
+        working = asyncio.create_task(work())
+        with (tmp_path / "log").open("w") as log, pytest.raises(process.OverdueError):
+            await process.run_logged(["sleep", "600"], log, patience=process.Patience(total=0.1))
+        await working
+
+    monkeypatch.setattr(process_tree, "descendants", descendants)
+    monkeypatch.setattr(process_tree, "_DYING", 60)
+    asyncio.run(run())
+    assert seen[-1]
+
+
 def test_a_program_that_prints_without_end_is_ended_by_one_cancellation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killed = list[int]()
-    monkeypatch.setattr(process_tree, "kill", killed.append)
+    monkeypatch.setattr(process_tree, "killing", lambda pid: killed.append(pid) or iter(()))
 
     async def cancel() -> None:
         printed = asyncio.Event()
