@@ -111,10 +111,9 @@ def _save_blob(blobs: _Blobs, blob: Blob, file: Path, limits: budget.Transfer) -
     url = _url(blobs.name, "blobs", blob.digest, plain=blobs.plain)
     try:
         limits = _limits(blob.size, limits)
-        blobs.total.count(blob.size or 0)
-        Client(blobs.trust).save(url, file, blobs.total.shorten(limits))
-        if blob.size is None:
-            blobs.total.count(file.stat().st_size)
+        total, count = blobs.total, None if blob.size else blobs.total.count
+        total.count(blob.size or 0)
+        Client(blobs.trust).save(url, file, total.shorten(limits), count)
     except (OSError, ValueError, HTTPException) as error:
         if isinstance(error, OSError) and isinstance(refused(error, ""), SpaceError):
             raise

@@ -52,12 +52,17 @@ class Client(NamedTuple):
 
         return repeat(attempt, limits)
 
-    def save(self, url: str, file: Path, limits: Transfer) -> None:
-        """Download a body to a file; it may be larger than the memory."""
+    def save(
+        self, url: str, file: Path, limits: Transfer, count: Callable[[int], None] | None = None
+    ) -> None:
+        """Download a body to a file; it may be larger than the memory.
+
+        ``count`` gets the size of each piece, and may raise an error that ends the download.
+        """
 
         def attempt(end: float) -> None:
             with self._answer(url, {}, limits, end) as answer, file.open("wb") as copy:
-                _copy(answer, copy, limits)
+                _copy(answer, copy, limits, count)
 
         repeat(attempt, limits)
 
@@ -126,12 +131,19 @@ def _body(answer: HTTPResponse, limits: Transfer) -> bytes:
     return bytes(body)
 
 
-def _copy(answer: HTTPResponse, copy: IO[bytes], limits: Transfer) -> None:
+def _copy(
+    answer: HTTPResponse,
+    copy: IO[bytes],
+    limits: Transfer,
+    count: Callable[[int], None] | None,
+) -> None:
     _require_small(answer, limits)
     got, size = 0, answer.length
     while piece := answer.read(_PIECE):
         got += len(piece)
         _require_no_more(got, limits)
+        if count:
+            count(len(piece))
         copy.write(piece)
     _require_whole(got, size)
 

@@ -9,7 +9,7 @@ import netrc
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +21,7 @@ from lumicontainer.extending.lock.locked import RemoteFile
 from lumicontainer.host.site import Site
 from lumicontainer.system import budget, process
 from lumicontainer.system.budget import LimitError, Total
-from lumicontainer.system.files.partial import partial_file
+from lumicontainer.system.files.partial import log_of, partial_file, remove_leftovers
 from lumicontainer.system.files.regular import open_no_link, open_regular
 from lumicontainer.system.files.trust import make_private_folders
 from lumicontainer.system.files.user_cache import cache_root
@@ -46,10 +46,10 @@ def download(files: Iterable[RemoteFile], folder: Path, site: Site) -> dict[Remo
         if not _NAME.fullmatch(file.name) or not _SHA256.fullmatch(file.sha256):
             raise DownloadError(Problem("a lock has an invalid file", repr(file.name)))
         kept = store / file.sha256
-        _count(total, 0)
         if not _is_proven(kept, file.sha256):
-            _fetch(file, kept, site)
-        _count(total, kept.stat().st_size)
+            _fetch(file, kept, site, total)
+        else:
+            _count(total, kept.stat().st_size)
         place = folder / file.sha256 / file.name
         place.parent.mkdir(exist_ok=True)
         put_file(kept, place)
@@ -58,6 +58,20 @@ def download(files: Iterable[RemoteFile], folder: Path, site: Site) -> dict[Remo
     wanted = list(dict.fromkeys(files))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return dict(zip(wanted, pool.map(put, wanted), strict=True))
+
+
+class _Arrival:
+    """Count the bytes of a file as they arrive, those of each attempt."""
+
+    def __init__(self, file: Path, total: Total) -> None:
+        self._file, self._total, self._seen = file, total, 0
+
+    def count(self) -> None:
+        """Count what has arrived since the last call; raise ``DownloadError`` at the limit."""
+        size = self._file.stat().st_size if self._file.exists() else 0
+        new = size - self._seen if size >= self._seen else size
+        self._seen = size
+        _count(self._total, new)
 
 
 def _count(total: Total, size: int) -> None:
@@ -74,22 +88,20 @@ def _is_proven(path: Path, sha256: str) -> bool:
     return False
 
 
-def _fetch(file: RemoteFile, kept: Path, site: Site) -> None:
+def _fetch(file: RemoteFile, kept: Path, site: Site, total: Total) -> None:
     shown = without_password(file.url)
+    remove_leftovers(kept)
     with partial_file(kept) as partial:
+        arrival = _Arrival(partial, total)
+        arrival.count()
         if file.url.startswith("file:"):
             _copy(Path(unquote(urlsplit(file.url).path)), partial)
         else:
-            _require_curl()
-            address = f"{with_password(file.url, site.pip)}\n".encode()
-            command = ["bash", str(DOWNLOAD), str(partial)]
-            limits = budget.DOWNLOAD
-            done = process.in_new_session(
-                command, env=_environment(site), stdin=address, limits=limits
-            )
+            done = _run_curl(with_password(file.url, site.pip), partial, site, arrival.count)
             if done.returncode:
                 why, hint = done.stderr.strip(), "repeat the command when the server answers"
                 raise DownloadError(Problem(f"cannot download {file.name}", shown, why, hint))
+        arrival.count()
         if not _is_proven(partial, file.sha256):
             what, why = f"{file.name} does not match its sha256", f"expected {file.sha256}"
             hint = "repeat the command; if it stays so, the index is damaged or was changed"
@@ -97,9 +109,16 @@ def _fetch(file: RemoteFile, kept: Path, site: Site) -> None:
         replace(partial, kept)
 
 
-def _require_curl() -> None:
+def _run_curl(url: str, file: Path, site: Site, watch: Callable[[], None]) -> process.Finished:
     if process.find("curl") is None:
         raise HostError(Problem("cannot download packages: curl not found", hint=_CURL))
+    command, address = ["bash", str(DOWNLOAD), str(file)], f"{url}\n".encode()
+    try:
+        return process.in_new_session(
+            command, env=_environment(site), stdin=address, limits=budget.DOWNLOAD, watch=watch
+        )
+    finally:
+        log_of(file).unlink(missing_ok=True)
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -71,14 +71,21 @@ def _prefix(output: Path, owner: str) -> str:
     return f".{output.name}.partial-{owner}-" if owner else f".{output.name}.partial-"
 
 
+def log_of(partial: Path) -> Path:
+    """Return the log that ``step/download.sh`` writes while it downloads a file."""
+    return partial.with_name(f"{partial.name}.log")
+
+
 def remove_leftovers(output: Path) -> None:
-    """Remove the partial files of killed processes."""
-    for path in partial_files(output):
+    """Remove the partial files of killed processes, and their logs."""
+    partial = partial_files(output)
+    for path in set(partial) - {*map(log_of, partial)}:
         # A link may lead to a file of the user.
         with contextlib.suppress(OSError, HostError):
             descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 if flock.lock_file(descriptor, path, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                    log_of(path).unlink(missing_ok=True)
                     path.unlink()
             finally:
                 os.close(descriptor)

@@ -3,8 +3,11 @@
 import hashlib
 import re
 import shutil
+import threading
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -229,6 +232,47 @@ def test_the_packages_of_an_extension_have_one_limit_together(
     why = f"all files together have more than {sum(sizes) - 1} bytes"
     with pytest.raises(DownloadError, match=why):
         download.download(files, tmp_path, SITE)
+
+
+def test_the_next_download_removes_what_a_killed_one_left(
+    offered: RemoteFile, tmp_path: Path
+) -> None:
+    store = tmp_path / "cache/packages"
+    store.mkdir(parents=True, mode=0o700)
+    store.parent.chmod(0o700)
+    for name in ("x", "x.log"):
+        (store / f".{offered.sha256}.partial-{name}").touch()
+    download.download([offered], tmp_path, SITE)
+    assert [path.name for path in store.iterdir()] == [offered.sha256]
+
+
+class _Endless(BaseHTTPRequestHandler):
+    """Send 2 MiB, and then wait until the client ends the connection."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(bytes(2 << 20))
+        self.connection.settimeout(60)
+        with suppress(OSError):
+            self.connection.recv(1)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_a_download_ends_while_it_exceeds_the_limit_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LUMICONTAINER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(budget, "PACKAGES", budget.PACKAGES._replace(most=1 << 20))
+    with HTTPServer(("127.0.0.1", 0), _Endless) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        file = RemoteFile(f"http://127.0.0.1:{server.server_port}/a.whl", ZEROS)
+        with pytest.raises(DownloadError, match="all files together have more than"):
+            download.download([file], tmp_path, SITE)
+        server.shutdown()
+    assert not list((tmp_path / "cache/packages").iterdir())
 
 
 def test_no_package_is_downloaded_after_the_limit(

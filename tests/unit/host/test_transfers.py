@@ -250,6 +250,17 @@ def test_the_layers_of_an_image_have_one_limit_together(
     assert len(seen) == (2 if sized else 3)
 
 
+def test_a_layer_without_a_size_ends_at_the_limit_of_its_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer = bytes(8 << 20)
+    monkeypatch.setattr(budget, "IMAGE", budget.IMAGE._replace(most=1 << 20))
+    answers = (manifest_of(blob(layer, sized=False)), Answer(body=layer))
+    with answering(answers, []) as host, pytest.raises(DownloadError, match="together"):
+        save_image(f"{host}/one", tmp_path, plain=True, trust=None)
+    assert (tmp_path / "0.tar").stat().st_size < len(layer)
+
+
 def test_the_layers_of_an_image_end_in_time_together() -> None:
     now = 0.0
     total = Total(Transfer(100, seconds=10), lambda: now)
