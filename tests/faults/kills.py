@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -33,6 +33,13 @@ ON_A_FILE = {
     "only.yaml": "summary: nothing more than another image\nbase: file\nlayers: []\n",
     "layers/file/layer.yaml": "summary: an image that was built elsewhere\nbootstrap: {{cpu: "
     '{{agent: localimage, file: {file}, sha256: {sha256}}}}}\nprovides: {{python: "3.11"}}\n',
+}
+PINNED = {
+    "pinned.yaml": "summary: packages on such an image\nbase: file\nlayers: [words]\n",
+    "layers/words/layer.yaml": (
+        "summary: packages of Debian and of Python\n"
+        "packages: {apt: [hello], python: [tabulate==0.9.0]}\n"
+    ),
 }
 BARE = {"bare.yaml": "summary: a base alone\nbase: tiny\nlayers: []\n"}
 OLD_LOCK = "# the old lock\n"
@@ -60,7 +67,7 @@ class Place:
     def __init__(self, root: Path) -> None:
         self.root = root
         root.mkdir(parents=True, exist_ok=True)
-        self.recipes = write_small(root / "recipes", BARE)
+        self.recipes = write_small(root / "recipes", BARE | PINNED)
         self.image = root / "small.sif"
         self.team = root / "team"
         self.team.mkdir(mode=0o700, exist_ok=True)
@@ -116,11 +123,17 @@ class Place:
         shutil.copyfile(self.root / "bare.sif", image)
 
     def left(self, folders: Iterable[Path]) -> list[str]:
-        """Return partial files, working folders of extensions, and folders of jobs."""
+        """Return partial files, working folders of extensions, and folders of jobs.
+
+        Each recipe may keep one folder with its sandbox.
+        """
         partial = (path for folder in folders for path in folder.glob(".*"))
         forms = ("cache/jobs/*", "**/extension+*")
         others = (path for form in forms for path in self.root.glob(form))
-        return [str(path) for path in (*partial, *others)]
+        kept = sorted(self.root.glob("temporary/lumicontainer-*/*-*"))
+        recipes = [path.name.rpartition("-")[0] for path in kept]
+        more = [path for path, name in zip(kept, recipes, strict=True) if recipes.count(name) > 1]
+        return [str(path) for path in (*partial, *others, *more)]
 
     def write_base(self) -> None:
         """Build an image of the same tree by the engine alone, and a recipe that stands on it."""
@@ -134,10 +147,10 @@ class Place:
         values = {"file": file, "sha256": digest(file)}
         write_files(self.recipes, {n: text.format(**values) for n, text in ON_A_FILE.items()})
 
-    def lock_attack(self, recipe: Sequence[object], kept: tuple[Path, ...]) -> Attack:
-        """Return an attack that finds an old lock, or a whole new one."""
-        lock, whole = self.root / "small.lock.yaml", set[str]()
-        words = ["lock", *recipe, "--output", lock]
+    def lock_attack(self, kept: tuple[Path, ...]) -> Attack:
+        """Return an attack after which there is an old lock, or a whole new one."""
+        lock, whole = self.root / "pinned.lock.yaml", set[str]()
+        words = ["lock", "pinned", "--recipes", self.recipes, "--output", lock]
 
         def require_lock() -> None:
             if not whole:
@@ -150,14 +163,13 @@ class Place:
             require_lock()
             lock.write_text(OLD_LOCK)
 
-        lock.write_text(OLD_LOCK)
         return Attack(words, prepare, kept, require_lock)
 
     def attacks(self) -> Iterator[tuple[str, Attack]]:
         recipe = ("small", "--recipes", self.recipes)
         out = self.root / "out.sif"
         kept = (self.root, self.root / "cache/objects", self.team)
-        yield "lock", self.lock_attack(recipe, kept)
+        yield "lock", self.lock_attack(kept)
         verify = Attack(["verify", self.image, "-k", "greet"], clean=kept)
         yield "verify", verify
         yield "run", Attack(["run", self.image, "--", "sh", "-c", "sleep 1; true"], clean=kept)

@@ -268,7 +268,7 @@ def test_a_download_ends_while_it_exceeds_the_limit_of_all(
     monkeypatch.setattr(budget, "PACKAGES", budget.PACKAGES._replace(most=1 << 20))
     with HTTPServer(("127.0.0.1", 0), _Endless) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        file = RemoteFile(f"http://127.0.0.1:{server.server_port}/a.whl", ZEROS)
+        file = RemoteFile(f"http://127.0.0.1:{server.server_port}/a.whl", ZEROS, "a.whl")
         with pytest.raises(DownloadError, match="all files together have more than"):
             download.download([file], tmp_path, SITE)
         server.shutdown()

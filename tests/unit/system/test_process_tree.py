@@ -215,8 +215,8 @@ def test_other_tasks_go_on_while_a_killed_program_waits_for_a_device(
             others.set()
 
         working = asyncio.create_task(work())
-        with (tmp_path / "log").open("w") as log, pytest.raises(process.OverdueError):
-            await process.run_logged(["sleep", "600"], log, patience=process.Patience(total=0.1))
+        with (tmp_path / "log").open("w") as log, pytest.raises(logged.OverdueError):
+            await logged.run_logged(["sleep", "600"], log, patience=logged.Patience(total=0.1))
         await working
 
     monkeypatch.setattr(process_tree, "descendants", descendants)
