@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import hashlib
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -34,6 +35,7 @@ _MOST = 64 << 20
 _KEPT = 50
 """The most images whose facts are remembered, with 50 KB each."""
 _PYTHON = records.Kind("a version such as 3.11", frozenset({str}), r"[0-9]\.[0-9]{1,2}")
+_EXTRA = re.compile(r"""\bextra == ["']([A-Za-z0-9._-]+)["']""")
 _LONGEST = 2000
 """The most characters of a requirement of a package."""
 _MOST_REQUIREMENTS = 50_000
@@ -88,6 +90,15 @@ class Facts(NamedTuple):
             other = self.packages.get(normal(requirement.name))
             if other and requirement.specifier.contains(other.version, prereleases=True):
                 found[normal(requirement.name)] = f"{requirement.name}{requirement.specifier}"
+        return found
+
+    def extras(self, name: str) -> dict[str, list[str]]:
+        """Return the requirements of a package that its extras add, by the name of the extra."""
+        found: dict[str, list[str]] = {}
+        for requirement in map(_parsed, self.packages[name].requires):
+            marker = str(requirement.marker) if requirement else ""
+            for extra in _EXTRA.findall(marker):
+                found.setdefault(normal(extra), []).append(str(requirement))
         return found
 
     def users(self, name: str) -> list[str]:

@@ -4,7 +4,9 @@ import json
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -73,11 +75,18 @@ def require_package(name: str, version: str) -> tuple[str, str]:
         raise InputError(Problem(what, shown, hint=hint)) from error
 
 
-def write_stand_in(folder: Path, name: str, version: str, needs: Sequence[str] = ()) -> str:
+def write_stand_in(
+    folder: Path,
+    name: str,
+    version: str,
+    needs: Sequence[str] = (),
+    extras: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> str:
     """Write a wheel that stands for a package that is there; return the constraint that takes it.
 
     No other package has its local version, which meets the same requirements as the public part.
-    By default it needs nothing: the image has the needs of the package too.
+    By default it needs nothing: the image has the needs of the package too. What ``extras`` need
+    may not be there.
     """
     name, version = require_package(name, version)
     public, plus, local = version.partition("+")
@@ -85,7 +94,9 @@ def write_stand_in(folder: Path, name: str, version: str, needs: Sequence[str] =
     file = name.replace("-", "_")
     notes = f"{file}-{marked}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {marked}\n"
-    metadata += "".join(f"Requires-Dist: {each}\n" for each in needs)
+    metadata += "".join(f"Provides-Extra: {each}\n" for each in extras)
+    every = dict.fromkeys((*needs, *chain.from_iterable(extras.values())))
+    metadata += "".join(f"Requires-Dist: {each}\n" for each in every)
     form = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     with zipfile.ZipFile(folder / f"{file}-{marked}-py3-none-any.whl", "w") as wheel:
         for part, text in (("METADATA", metadata), ("WHEEL", form), ("RECORD", "")):

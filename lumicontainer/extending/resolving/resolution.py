@@ -221,10 +221,11 @@ class Resolution:
         return (user for user in users if user not in question.changeable)
 
     def _stand_ins(self, question: Question, folder: Path) -> list[str]:
-        packages = self.facts.packages
+        facts = self.facts
+        rows = ((name, facts.packages[name].version) for name in question.kept(facts))
         return [
-            write_stand_in(folder, name, packages[name].version, [*self.facts.needs(name).values()])
-            for name in question.kept(self.facts)
+            write_stand_in(folder, *row, [*facts.needs(row[0]).values()], facts.extras(row[0]))
+            for row in rows
         ]
 
 

@@ -110,6 +110,16 @@ def test_packages_with_pre_releases_alone_are_allowed_beside_others(index: Index
     assert index.choose("top", "late") == {"top": "2.0", "early": "1.0b1", "late": "1.0"}
 
 
+def test_an_extra_of_a_package_of_the_image_adds_what_it_needs(index: Index) -> None:
+    index.wheel("more", "1.0")
+    index.wheel("top", "1.0", "base[With_More]")
+    needs = ('more>=1; extra == "with-more"', 'base[with-more]; extra == "all"')
+    image = IMAGE._replace(packages={"base": Installed("2.0", needs, ("base",), "")})
+    assert index.choose("base[all]", facts=image) == {"more": "1.0"}
+    assert index.choose("top", facts=image) == {"top": "1.0", "more": "1.0"}
+    assert index.choose("base", facts=image) == {}
+
+
 def test_a_source_that_needs_a_package_of_the_image_is_read_with_it(index: Index) -> None:
     index.source("top", "1.0", module="packaging")
     assert index.choose("top") == {"top": "1.0"}
