@@ -19,12 +19,14 @@ from lumicontainer.host.uv import find_uv
 from lumicontainer.system import budget, process
 from lumicontainer.system.files.temporary import plain_folder, require_programs, temporary_root
 from lumicontainer.system.os_errors import FULL
+from lumicontainer.system.programs.folder_limit import FolderLimit
 
 PROBE = "/opt/lumicontainer/probe"
 FOLDER = "extension+"
 """The name of the temporary folders of extensions."""
 GIVEN = "given"
 """The folder of packages that users name by their place; all containers of a call read it."""
+_HINT = "add the packages one by one: one of them takes too much, or its server is too slow"
 _NOT_STARTED = 255
 """The exit status of engines that start no container; uv has no such status."""
 
@@ -67,9 +69,8 @@ class Container:
         command = [f"{PROBE}/uv", *words, "--color", "never", *(["--quiet"] if quiet else [])]
         settings = {"UV_CACHE_DIR": str(mounts.writes / "cache"), "UV_LINK_MODE": "hardlink"}
         settings["PYC_INVALIDATION_MODE"] = "UNCHECKED_HASH"  # The squashfs changes all times.
-        # It reads what servers answer; compilers may need more.
-        memory = budget.RESOLVE.memory if words[:2] == ("pip", "compile") else 0
-        limits = budget.BUILD._replace(memory=memory)
+        # A resolver reads what servers answer; compilers may need more memory and time.
+        limits = budget.RESOLVE if words[:2] == ("pip", "compile") else budget.BUILD
         return self.run(mounts, command, settings, [f"{find_uv()}:{PROBE}/uv:ro"], limits)
 
     def run(
@@ -82,7 +83,7 @@ class Container:
     ) -> process.Finished:
         """Run a program; return its exit status and output when all of its processes have ended.
 
-        Raises ``HostError`` if no container starts.
+        Raises ``HostError`` if none starts, and ``OverLimitError`` if it exceeds its limits.
         """
         reads = (*self.named_folders(), *mounts.reads)
         binds = [*binds, *(f"{_path(each)}:{each}:ro" for each in reads)]
@@ -95,7 +96,9 @@ class Container:
         # It has a process namespace: the kernel ends all that is left in it (pid_namespaces(7)).
         started = find_engine().execute(self.image, command, binds=binds, way="containall")
         environment = {**os.environ, **prefixed(settings)}
-        done = process.in_new_session(started, env=environment, limits=limits)
+        limits = limits._replace(hint=_HINT)
+        watch = FolderLimit(mounts.writes, limits.written).require
+        done = process.in_new_session(started, env=environment, limits=limits, watch=watch)
         if done.returncode == _NOT_STARTED:
             what, why = "the engine started no container of the image", done.stderr.strip()
             hint = "if it cannot mount a folder, name another one with LUMICONTAINER_TMPDIR"

@@ -67,6 +67,8 @@ class Helper(NamedTuple):
     """Its exit code is that of a program that exceeds a limit."""
     memory: int = 0
     """Bytes of data of one process; 0 for no limit."""
+    written: int = 256 * _GIB
+    """Bytes on the disk of the one folder that a container may write."""
 
 
 _SLOW = "see why this host is so slow: its load, or a file system that does not answer"
@@ -84,8 +86,8 @@ FILES = Helper(24 * _HOUR, 1 * _GIB, _SLOW)
 """A program that lists, copies, packs or removes files."""
 DOWNLOAD = Helper(SOURCE.seconds + _HOUR, 64 * _MIB, _NETWORK, DownloadError)
 """curl or git, which have the limits of ``SOURCE`` too."""
-RESOLVE = Helper(6 * _HOUR, 64 * _MIB, _NETWORK, DownloadError, 4 * _GIB)
-"""A resolver of Python packages on this host, which builds nothing."""
+RESOLVE = Helper(6 * _HOUR, 64 * _MIB, _NETWORK, DownloadError, 4 * _GIB, 32 * _GIB)
+"""A resolver of Python packages: it reads what servers answer, and metadata of sources."""
 BUILD = Helper(72 * _HOUR, 64 * _MIB, "build it in a layer, whose steps show their log", StepError)
 """A resolver or installer in a container, which may compile sources."""
 
