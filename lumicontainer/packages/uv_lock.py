@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 from packaging.markers import InvalidMarker, Marker, UndefinedComparison, UndefinedEnvironmentName
 
 from lumicontainer.core.model.requirements import marker_values
+from lumicontainer.packages.indexes import table_of
 
-_LOCAL = ("virtual", "editable", "directory", "path")
-"""The sources of a lock that are the project's own folders."""
+_FOLDERS = ("virtual", "editable", "directory")
+"""The sources of a lock that are folders."""
+_FILE = "path"
 
 
 class UvPackage(NamedTuple):
@@ -21,14 +23,24 @@ class UvPackage(NamedTuple):
     marker: str
     markers: Sequence[str]
     dependencies: Sequence["UvPackage"]
+    extras: Sequence[str] = ()
+    """The extras that a requirement chooses."""
+    choices: Mapping[str, Sequence["UvPackage"]] = {}
+    """The requirements of each extra."""
+    groups: Sequence[str] = ()
+    """The groups of a project, such as dev."""
 
-    def asked(self) -> tuple[str, str, str]:
+    def asked(self) -> tuple[str, str, str, tuple[str, ...]]:
         """Return what decides which packages a requirement means."""
-        return self.name, self.version, self.marker
+        return self.name, self.version, self.marker, tuple(self.extras)
 
-    def is_local(self) -> bool:
-        """Return whether it is one of the project's own folders."""
-        return any(kind in self.source for kind in _LOCAL)
+    def place(self) -> str:
+        """Return the path of its folder or file; empty if an index, a URL or git has it."""
+        return next((self.source[key] for key in (*_FOLDERS, _FILE) if key in self.source), "")
+
+    def is_folder(self) -> bool:
+        """Return whether its source is a folder."""
+        return bool(self.place()) and _FILE not in self.source
 
 
 def read_packages(data: Mapping[str, Any]) -> list[UvPackage]:
@@ -44,10 +56,13 @@ def _read_packages(listed: object) -> list[UvPackage]:
         UvPackage(
             row["name"],
             "".join(_texts([row.get("version")])),
-            {key: each for key, each in _table(row, "source").items() if isinstance(each, str)},
+            {key: each for key, each in table_of(row, "source").items() if isinstance(each, str)},
             "".join(_texts([row.get("marker")])),
             _texts(row.get("resolution-markers")),
             _read_packages(row.get("dependencies")),
+            _texts(row.get("extra")),
+            {n: _read_packages(each) for n, each in table_of(row, "optional-dependencies").items()},
+            [*table_of(row, "dev-dependencies")],
         )
         for row in named
     ]
@@ -55,11 +70,6 @@ def _read_packages(listed: object) -> list[UvPackage]:
 
 def _texts(listed: object) -> list[str]:
     return [each for each in listed if isinstance(each, str)] if isinstance(listed, list) else []
-
-
-def _table(row: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = row.get(key)
-    return value if isinstance(value, dict) else {}
 
 
 def at_commit(url: str) -> str:
@@ -71,26 +81,38 @@ def at_commit(url: str) -> str:
 def needed_packages(packages: Sequence[UvPackage], python: str) -> Iterator[UvPackage]:
     """Yield the packages that the project needs for a Python, in the order of the lock.
 
-    None of its extras and groups is chosen.
+    None of its own extras and groups is chosen.
     """
     named: dict[tuple[str, str], list[UvPackage]] = {}
     for package in packages:
         for version in {package.version, ""}:
             named.setdefault((package.name, version), []).append(package)
-    left = [each for each in packages if each.is_local()] or [*packages]
-    seen: set[int] = set()
-    followed: set[tuple[str, str, str]] = set()
+    seen: dict[int, set[str]] = {}
+    asked: set[tuple[str, str, str, tuple[str, ...]]] = set()
+    left = [(each, ("", *each.extras)) for each in own_projects(packages) or packages]
     while left:
-        package = left.pop()
-        if id(package) in seen:
-            continue
-        seen.add(id(package))
-        for each in package.dependencies:
-            if each.asked() not in followed and _applies(each.marker, python):
+        package, extras = left.pop()
+        known = seen.setdefault(id(package), set())
+        for each in _requirements(package, [extra for extra in extras if extra not in known]):
+            if each.asked() not in asked and _applies(each.marker, python):
                 rows = named.get((each.name, each.version), ())
-                left += [candidate for candidate in rows if _applies_any(candidate.markers, python)]
-            followed.add(each.asked())
+                chosen = (row for row in rows if _applies_any(row.markers, python))
+                left += [(row, ("", *each.extras)) for row in chosen]
+            asked.add(each.asked())
+        known.update(extras)
     yield from (each for each in packages if id(each) in seen)
+
+
+def own_projects(packages: Sequence[UvPackage]) -> list[UvPackage]:
+    """Return the project whose folder has the lock, else the folders of a workspace."""
+    folders = [each for each in packages if each.is_folder()]
+    return [each for each in folders if each.place() == "."] or folders
+
+
+def _requirements(package: UvPackage, extras: Sequence[str]) -> Iterator[UvPackage]:
+    """Yield what a package requires with extras, of which the empty one is its own."""
+    for extra in extras:
+        yield from package.choices.get(extra, ()) if extra else package.dependencies
 
 
 def _applies_any(markers: Sequence[str], python: str) -> bool:

@@ -176,6 +176,7 @@ class _Reader:
         if file.suffix == ".toml":
             for line in toml_files.requirements(text, str(file), self._problems):
                 yield from self._requirement(line)
+            self.indexes += toml_files.indexes(text, file, self._problems)
             return
         for line in self._listed(text, file):
             yield from self._of_line(line, file, (*above, place))

@@ -5,10 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from lumicontainer.errors import Fault, Problems
+from lumicontainer.extending.reading.indexes import IndexOption, read_index_option
 from lumicontainer.extending.reading.lines import PackageLine
+from lumicontainer.packages.indexes import project_indexes
 from lumicontainer.packages.project import BUILD, DEPENDENCIES, listed_requirements
 from lumicontainer.packages.pylock import PylockError, hashes_of, read_pylock, requirement_of
 from lumicontainer.packages.toml import TomlError, read_toml
+from lumicontainer.packages.uv_sources import UvSources
+
+_NAMES = {"--index": "--extra-index-url", "--default-index": "--index-url"}
+"""By option of uv: that of pip."""
 
 
 def requirements(text: str, file: str, problems: Problems) -> Iterator[PackageLine]:
@@ -23,7 +29,23 @@ def requirements(text: str, file: str, problems: Problems) -> Iterator[PackageLi
         hint = "list them in [project] (PEP 621), or write a requirements.txt"
         problems.add("the file names no dependencies", file, hint=hint)
     else:
-        yield from _listed(data, DEPENDENCIES, file, problems)
+        sources, folder = UvSources(data), Path(file).parent.absolute()
+        for line in _listed(data, DEPENDENCIES, file, problems):
+            place = sources.place(line.text, folder)
+            if isinstance(place, Fault):
+                problems.add(place.what, file, why=place.why, hint=place.hint)
+            else:
+                yield line._replace(text=place)
+
+
+def indexes(text: str, file: Path, problems: Problems) -> Iterator[IndexOption]:
+    """Yield the indexes that a project chooses for all packages; the file was read before."""
+    for name, value in project_indexes(_read(text, str(file), Problems()) or {}, explicit=False):
+        option = read_index_option(_NAMES.get(name, name), value, file)
+        if isinstance(option, Fault):
+            problems.add(option.what, str(file), why=option.why, hint=option.hint)
+        elif option:
+            yield option
 
 
 def build_requirements(text: str, file: str, problems: Problems) -> Iterator[PackageLine]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 from packaging.utils import canonicalize_name
@@ -9,17 +10,22 @@ from packaging.utils import canonicalize_name
 from lumicontainer.errors import Fault, InputError, Problem
 from lumicontainer.importing.draft import NOT_NEEDED, Draft, FileLine, bounded, imported_text
 from lumicontainer.importing.lists.requirements import add_option, add_requirement
-from lumicontainer.importing.lists.settings import (
-    other_indexes,
-    project_indexes,
-    uv_sources,
-)
+from lumicontainer.packages.indexes import other_indexes, project_indexes, table_of
 from lumicontainer.packages.lines import Option
 from lumicontainer.packages.project import DEPENDENCIES, listed_requirements
 from lumicontainer.packages.pylock import PylockError, hashes_of, read_pylock, requirement_of
 from lumicontainer.packages.toml import TomlError, read_toml
-from lumicontainer.packages.uv_lock import at_commit, needed_packages, read_packages
+from lumicontainer.packages.uv_lock import (
+    UvPackage,
+    at_commit,
+    needed_packages,
+    own_projects,
+    read_packages,
+)
+from lumicontainer.packages.uv_sources import UvSources
 from lumicontainer.system.files.recipe_folder import display
+
+_OF_PROJECT = "it is a file or a folder of the project, and an index may have another package"
 
 
 def read_project(draft: Draft, name: str) -> None:
@@ -32,14 +38,24 @@ def read_project(draft: Draft, name: str) -> None:
     if "project" not in data or not isinstance(project, dict):
         hint = "list what it requires under [project] (PEP 621), or name a requirements.txt"
         raise InputError(Problem("expected a project with dependencies", name, hint=hint))
-    sources = uv_sources(data)
+    if DEPENDENCIES[1] not in project:
+        raise InputError(_lists_none(name, project))
+    sources = UvSources(data)
     for each in bounded(name, listed_requirements(data, DEPENDENCIES), "requirement"):
         if isinstance(each, Fault):
             FileLine(draft, name, 1, "dependencies").refuse(each.what)
         else:
-            _add_required(_line(draft, name, text, each), each, sources)
+            _add_required(_line(draft, name, text, each), sources)
     _add_indexes(draft, name, text, project_indexes(data))
     _note_rest(FileLine(draft, name, 1), text, data)
+
+
+def _lists_none(name: str, project: Mapping[str, Any]) -> Problem:
+    dynamic = project.get("dynamic")
+    is_dynamic = isinstance(dynamic, list) and DEPENDENCIES[1] in dynamic
+    why = "they are dynamic: its build decides them" if is_dynamic else ""
+    hint = "list them in [project] (PEP 621), or name a requirements.txt with them"
+    return Problem("the file names no dependencies", name, why, hint)
 
 
 def _add_indexes(draft: Draft, name: str, text: str, indexes: Iterable[Option]) -> None:
@@ -47,33 +63,30 @@ def _add_indexes(draft: Draft, name: str, text: str, indexes: Iterable[Option]) 
         add_option(_line(draft, name, text, each.value), *each)
 
 
-def _add_required(line: FileLine, each: str, sources: Mapping[str, Any]) -> None:
-    """Add a requirement, from where uv takes it if the project says so."""
-    found = re.match(r"[\w.-]+", each)
-    source = sources.get(canonicalize_name(found[0])) if found else None
-    if not source or "index" in source:
-        # The index itself is missing.
-        add_requirement(line, each)
-    elif isinstance(source.get("git"), str):
-        add_requirement(line, f"{line.text} @ git+{source['git']}@{source.get('rev', '')}")
-    elif isinstance(source.get("url"), str):
-        add_requirement(line, f"{line.text} @ {source['url']}")
-    else:
-        line.refuse("tool.uv.sources names another place, and an index may have another package")
+def _add_required(line: FileLine, sources: UvSources) -> None:
+    """Add a requirement from where uv takes it, if the project says so."""
+    place = sources.place(line.text, PurePosixPath("/"))
+    name = re.split(r"[^\w.-]", line.text.strip())[0]
+    if isinstance(place, str) and " @ file:" not in place:
+        add_requirement(line, place)
+    elif not line.decided("python", str(canonicalize_name(name))):
+        line.refuse(_OF_PROJECT if isinstance(place, str) else place.why)
 
 
 def _note_rest(line: FileLine, text: str, data: Mapping[str, Any]) -> None:
     """Add what a user may choose by name."""
     tables = {
-        "project.optional-dependencies": data["project"].get("optional-dependencies", {}),
-        "dependency-groups": data.get("dependency-groups", {}),
+        "project.optional-dependencies": table_of(data["project"], "optional-dependencies"),
+        "dependency-groups": table_of(data, "dependency-groups"),
     }
-    for table, groups in tables.items():
-        for group in bounded(line.file, groups if isinstance(groups, dict) else (), "group"):
-            here = _line(line.draft, line.file, text, f"{group} =")._replace(
-                text=f"{table}.{group}"
-            )
-            here.note(NOT_NEEDED, "name what you need of it under packages.python")
+    for name, groups in tables.items():
+        for group in bounded(line.file, groups, "group"):
+            here = _line(line.draft, line.file, text, f"{group} =")
+            _note_choice(here.part(f"{name}.{group}"))
+
+
+def _note_choice(line: FileLine) -> None:
+    line.note(NOT_NEEDED, "name what you need of it under packages.python")
 
 
 def _line(draft: Draft, name: str, text: str, word: str) -> FileLine:
@@ -102,19 +115,29 @@ def read_uv_lock(draft: Draft, name: str) -> None:
     if not packages:
         hint = "uv export --no-hashes writes a requirements.txt"
         raise InputError(Problem("expected a lock of uv with packages", name, hint=hint))
+    own = {each.name: each for each in own_projects(packages)}
     for each in needed_packages(packages, draft.goal.python):
         pin = f"{each.name}=={each.version}" if each.version else each.name
         line = _line(draft, name, text, f'name = "{each.name}"').part(pin)
-        if each.is_local():
+        if each.name in own:
             line.part(each.name).note(NOT_NEEDED, "it is the project; bind your code")
-        elif "git" in each.source or "url" in each.source:
-            git = each.source.get("git")
-            url = each.source["url"] if git is None else f"git+{at_commit(git)}"
-            add_requirement(line, f"{each.name} @ {url}")
         else:
-            add_requirement(line, line.text)
+            _add_locked(line, each)
+    for each in own.values():
+        for choice in (*each.choices, *each.groups):
+            _note_choice(_line(draft, name, text, f"{choice} = [").part(f"{each.name}.{choice}"))
     indexes = other_indexes(each.source.get("registry") for each in packages)
     _add_indexes(draft, name, text, indexes)
+
+
+def _add_locked(line: FileLine, package: UvPackage) -> None:
+    git = package.source.get("git")
+    url = package.source.get("url") if git is None else f"git+{at_commit(git)}"
+    if package.place():
+        if not line.decided("python", package.name):
+            line.part(package.name).refuse(f"{_OF_PROJECT}: {package.place()}")
+    else:
+        add_requirement(line, f"{package.name} @ {url}" if url else line.text)
 
 
 def read_locked_packages(draft: Draft, name: str) -> None:

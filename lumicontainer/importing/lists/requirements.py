@@ -20,8 +20,9 @@ from lumicontainer.importing.draft import (
     fault,
     hide_passwords,
 )
-from lumicontainer.importing.replacements import replacement_for, table
+from lumicontainer.importing.replacements import replacement_for
 from lumicontainer.importing.shell.options import knows_option
+from lumicontainer.packages.indexes import option_of_setting
 from lumicontainer.packages.lines import EDITABLE, FILES, HASH, Option, read_line
 from lumicontainer.system.files.recipe_folder import read_bytes
 
@@ -29,7 +30,7 @@ _FILE = re.compile(r"(?i)^(?!ruamel\.)[^\s@:=<>!~;]*\.(txt|in|toml|lock|whl|cfg|
 """A word that names a file, though some are names of packages by their letters."""
 _SETTING = re.compile(r"(?:(?:PIP|UV)_|(?:global|site|install|wheel|download)\.)([\w-]+)")
 _SET = re.compile(r"(?<![\w$-])(?:(?:PIP|UV)_\w+(?==)|(?:global|site|install)\.[\w-]+(?=\s))")
-_OFF = ("", "0", "false", "no", "off", "/dev/null")
+_CONFIG_FILE = "config_file"
 _PROJECT = (
     "it installs a project with what that requires; name what it requires, and bind your code"
 )
@@ -136,10 +137,9 @@ def index_option(setting: str, value: str) -> Option | None:
     None if it chooses no index.
     """
     found = _SETTING.fullmatch(setting)
-    name = found[1].lower().replace("_", "-") if found else ""
-    if name not in table()["index_settings"] or value.lower() in _OFF:
-        return None
-    return Option(f"--{name}", "" if name == "no-index" else value)
+    if found and found[1].lower() == _CONFIG_FILE and value not in ("", "/dev/null"):
+        return Option("--config-file", value)
+    return option_of_setting(found[1], value) if found else None
 
 
 def sets_index(text: str) -> bool:

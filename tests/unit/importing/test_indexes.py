@@ -2,6 +2,8 @@
 
 import pytest
 
+from lumicontainer.errors import InputError
+
 from .conftest import Import, notes
 
 URL = "https://packages.example.org/simple"
@@ -217,3 +219,74 @@ def test_a_package_of_another_place_is_missing(imported: Import, source: str, mi
     draft = imported("pyproject.toml", text)
     assert [each.missing for each in draft.missing()] == [missing]
     assert draft.python == {}
+
+
+def test_a_package_of_an_index_of_its_own_is_missing(imported: Import) -> None:
+    index = f'[[tool.uv.index]]\nname = "corp"\nurl = "{URL}"\nexplicit = true\n'
+    sources = '[tool.uv.sources]\npolars = { index = "corp" }\ntorch = { index = "corp" }\n'
+    head = '[project]\nname = "m"\ndependencies = ["polars", "torch"]\n'
+    draft = imported("pyproject.toml", head + index + sources)
+    assert [each.missing for each in draft.missing()] == ["polars", f"--index {URL}"]
+    assert draft.layers == {"pytorch"}
+
+
+@pytest.mark.parametrize("more", ["", 'dynamic = ["dependencies"]\n'])
+def test_a_project_that_lists_no_dependencies_is_refused(imported: Import, more: str) -> None:
+    with pytest.raises(InputError, match="names no dependencies"):
+        imported("pyproject.toml", f'[project]\nname = "m"\n{more}')
+
+
+LOCK = """
+[[package]]
+name = "own"
+version = "1"
+source = { editable = "." }
+dependencies = [
+    { name = "server", extra = ["standard"] }, { name = "wheel-of-ours" }, { name = "library" },
+]
+[package.optional-dependencies]
+plots = [{ name = "plotly" }]
+[package.dev-dependencies]
+dev = [{ name = "pytest" }]
+[[package]]
+name = "server"
+version = "2"
+source = { registry = "https://a.example/simple" }
+[package.optional-dependencies]
+standard = [{ name = "httptools", extra = ["fast"] }]
+unused = [{ name = "plotly" }]
+[[package]]
+name = "httptools"
+version = "3"
+source = { registry = "https://a.example/simple" }
+[package.optional-dependencies]
+fast = [{ name = "uvloop" }]
+[[package]]
+name = "uvloop"
+version = "4"
+source = { registry = "https://a.example/simple" }
+[[package]]
+name = "wheel-of-ours"
+version = "5"
+source = { path = "vendor/wheel_of_ours-5-py3-none-any.whl" }
+[[package]]
+name = "library"
+version = "6"
+source = { editable = "libs/library" }
+[[package]]
+name = "plotly"
+version = "7"
+source = { registry = "https://a.example/simple" }
+[[package]]
+name = "pytest"
+version = "8"
+source = { registry = "https://a.example/simple" }
+"""
+
+
+def test_extras_of_a_lock_are_followed_and_its_own_files_are_missing(imported: Import) -> None:
+    draft = imported("uv.lock", LOCK)
+    assert [*draft.python] == ["server==2", "httptools==3", "uvloop==4"]
+    assert [each.missing for each in draft.missing()] == ["wheel-of-ours", "library"]
+    left = [each.text for each in draft.lines if each.outcome == "not needed"]
+    assert left == ["own", "own.plots", "own.dev"]
