@@ -1,5 +1,6 @@
 # Made by lumicontainer from the recipe 'hello' for the platform 'workstation' and the profile 'old'.
 # It is complete, and needs neither a build context nor BuildKit: docker build -t hello - < Dockerfile
+# Only lumicontainer build records the modes of the base's files: the check image/files may fail for some.
 ARG BASE=ubuntu:noble-20260324@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
 FROM ${BASE}
 SHELL ["/bin/bash", "-euo", "pipefail", "-c"]

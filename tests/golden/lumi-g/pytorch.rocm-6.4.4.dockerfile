@@ -1,5 +1,6 @@
 # Made by lumicontainer from the recipe 'pytorch' for the platform 'lumi-g' and the profile 'rocm-6.4.4'.
 # It is complete, and needs neither a build context nor BuildKit: docker build -t pytorch - < Dockerfile
+# Only lumicontainer build records the modes of the base's files: the check image/files may fail for some.
 ARG BASE=docker.io/library/ubuntu:noble-20251013
 FROM ${BASE}
 SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
