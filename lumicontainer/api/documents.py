@@ -23,7 +23,7 @@ _ALWAYS = ("default", "requires", "parameters")
 _FORMS: Mapping[type, Callable[[Any], Any]] = {
     Place: str,
     nodes.Scalar: lambda scalar: scalar.text,
-    nodes.Sequence: lambda found: [plain(each) for each in found.items],
+    nodes.Sequence: lambda sequence: [plain(each) for each in sequence.items],
     LayerFile: lambda file: file.name,
 }
 

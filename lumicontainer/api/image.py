@@ -10,7 +10,7 @@ from lumicontainer.api.execute import Executes
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.model import Platform
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.extending.mounts import extended
+from lumicontainer.extending.mounts import add_extensions
 from lumicontainer.host.recipes import find_platform
 from lumicontainer.image import integrity, records, sif
 from lumicontainer.image.digests import IntegrityResult
@@ -94,7 +94,7 @@ class Image(Executes):
         if not isinstance(platform, Platform):
             platform = find_platform(open_catalog(self.recipes), platform)
         host = host_for(self.path, platform)
-        return host._replace(needs=extended(host.needs, self.path, self.extensions))
+        return host._replace(needs=add_extensions(host.needs, self.path, self.extensions))
 
 
 def inspect(

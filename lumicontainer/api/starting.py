@@ -15,7 +15,7 @@ from lumicontainer.core.model.check import LEVELS
 from lumicontainer.core.render.jinja import fill
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.extending.mounts import extended
+from lumicontainer.extending.mounts import add_extensions
 from lumicontainer.frontends.edf import edf, edf_folder, write_squashfs
 from lumicontainer.frontends.kernel import kernel, kernels_folder
 from lumicontainer.frontends.module import module_of, write_modules
@@ -60,7 +60,7 @@ class ImageRequest:
     def find_needs(self, platform: Platform, *, static: bool) -> Needs:
         """Return what containers need of this host, or with ``static`` of every node."""
         needs = (static_needs if static else needs_of)(self.image, platform)
-        return extended(needs, self.image, self.extensions)
+        return add_extensions(needs, self.image, self.extensions)
 
 
 class Binds(NamedTuple):

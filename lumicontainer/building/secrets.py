@@ -15,7 +15,7 @@ from lumicontainer.system.terminal.masking import SHORTEST
 
 _LARGEST = 1 << 20
 _HINT = 'put only wheels into "$wheels" that pip can install'
-_GIVEN = re.compile(r"id=(?P<id>[^,]+),src=(?P<src>.+)")
+_OPTION = re.compile(r"id=(?P<id>[^,]+),src=(?P<src>.+)")
 
 
 def read_secrets(words: Iterable[str], plan: Plan) -> dict[str, Path]:
@@ -27,7 +27,7 @@ def read_secrets(words: Iterable[str], plan: Plan) -> dict[str, Path]:
     steps = {secret: step.name for step in plan.steps for secret in step.secrets}
     secrets, problems = {}, []
     for text in words:
-        match = _GIVEN.fullmatch(text)
+        match = _OPTION.fullmatch(text)
         if match is None:
             hint = "write --secret id=NAME,src=FILE, with a file that holds the secret alone"
             problems.append(Problem(f"invalid secret '{text}'", "--secret", hint=hint))

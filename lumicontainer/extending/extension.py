@@ -123,7 +123,7 @@ def check_output(output: Path, inputs: Sequence[Path]) -> None:
             f"name a file: -o {shlex.quote(output.name)}.sqsh",
         )
         raise InputError(Problem(what, str(output), "it is a folder", hint))
-    recorded = _recorded_lock(output) if os.path.lexists(output) else ""
+    recorded = _read_recorded_lock(output) if os.path.lexists(output) else ""
     lock, hint = lock_path(output), "name another output with -o, or move the file"
     if not os.path.lexists(lock):
         return
@@ -140,7 +140,7 @@ def check_output(output: Path, inputs: Sequence[Path]) -> None:
         raise InputError(Problem(what, str(lock), why, hint))
 
 
-def _recorded_lock(output: Path) -> str:
+def _read_recorded_lock(output: Path) -> str:
     try:
         return read_record(output).lock
     except InputError as error:
@@ -233,9 +233,9 @@ def build_extension(
     with working_folder() as folder:
         site = _site_of(order, progress)
         seen = look_at_image(order.image)
-        prepared = _prepared(order, folder, site, progress)
+        prepared = _prepare(order, folder, site, progress)
         # Later files may change: the user's, or those of code whose backend runs.
-        key = order.key([each.digest for each in prepared.found])
+        key = order.key([each.digest for each in prepared.sources])
         container = open_container(order.image, folder, site, order.additions.code)
         with progress.step("resolve") as task:
             before = read_image_state(order.image, seen)
@@ -245,7 +245,7 @@ def build_extension(
             begin(before, key)
             resolution = Resolution(container, facts, task.line)
             prepared = prepared.with_names(partial(_name_source, resolution))
-            chosen = _resolved(resolution, order, prepared, progress)
+            chosen = _resolve(resolution, order, prepared, progress)
         lock = f"{head(output)}{pylock_text(prepared.named_in(chosen))}"
         count = units.count(len(chosen.packages), "package")
         with progress.step(f"install {count}") as task:
@@ -300,13 +300,13 @@ def _site_of(order: Order, progress: Progress) -> Site:
     return with_pip(site, with_indexes(site.pip, order.additions.indexes))
 
 
-def _prepared(order: Order, folder: Path, site: Site, progress: Progress) -> Prepared:
+def _prepare(order: Order, folder: Path, site: Site, progress: Progress) -> Prepared:
     if not order.additions.references:
         return Prepared()
     with progress.step(units.count(len(order.additions.references), "source")):
-        given = folder / GIVEN
-        given.mkdir()
-        return prepare_sources(order.additions.references, given, site, progress.say)
+        sources = folder / GIVEN
+        sources.mkdir()
+        return prepare_sources(order.additions.references, sources, site, progress.say)
 
 
 def _name_source(resolution: Resolution, source: PreparedSource) -> str:
@@ -321,7 +321,7 @@ def _name_source(resolution: Resolution, source: PreparedSource) -> str:
         raise StepError(Problem(what, place, causes.last_lines(error.text), hint)) from error
 
 
-def _resolved(
+def _resolve(
     resolution: Resolution, order: Order, prepared: Prepared, progress: Progress
 ) -> Pylock:
     question = Question((*order.additions.lines, *prepared.lines), order.changeable)

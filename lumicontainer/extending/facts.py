@@ -83,14 +83,14 @@ class Facts(NamedTuple):
 
     def needs(self, name: str) -> dict[str, str]:
         """Return the requirements of a package that others of the image meet, by their names."""
-        found = {}
+        versions = {}
         for requirement in map(_parsed, self.packages[name].requires):
             if requirement is None or not self._applies(requirement):
                 continue
             other = self.packages.get(normal(requirement.name))
             if other and requirement.specifier.contains(other.version, prereleases=True):
-                found[normal(requirement.name)] = f"{requirement.name}{requirement.specifier}"
-        return found
+                versions[normal(requirement.name)] = f"{requirement.name}{requirement.specifier}"
+        return versions
 
     def extras(self, name: str) -> dict[str, list[str]]:
         """Return the requirements of a package that its extras add, by the name of the extra."""
@@ -152,7 +152,7 @@ def read_facts(image: Path) -> Facts:
         return _parse(known.read_bytes())
     answer = _ask(image)
     try:
-        found = _parse(answer)
+        facts = _parse(answer)
     except records.RecordError as error:
         hint = "lumicontainer inspect --check finds changed bytes; rebuild the image"
         what = "the image does not list its packages"
@@ -160,7 +160,7 @@ def read_facts(image: Path) -> Facts:
     # The name differs if the file changed meanwhile.
     if known == _place(image):
         _remember(known, answer)
-    return found
+    return facts
 
 
 def _place(image: Path) -> Path:

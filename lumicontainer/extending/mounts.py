@@ -18,22 +18,22 @@ MOST = 9
 _PYTHONPATH = "PYTHONPATH"
 
 
-def extended(needs: Needs, image: Path, files: Sequence[Path]) -> Needs:
+def add_extensions(needs: Needs, image: Path, files: Sequence[Path]) -> Needs:
     """Return what an image needs with extensions, of which later ones win.
 
     Raises ``InputError`` for another file, and ``LockError`` if one was made for another image.
     """
-    found = [(file, read_record(file)) for file in files]
+    rows = [(file, read_record(file)) for file in files]
     own = image_id(image)
-    if strange := [_other_image(file, each, image) for file, each in found if each.identity != own]:
+    if strange := [_other_image(file, each, image) for file, each in rows if each.identity != own]:
         raise LockError(*strange)
-    mounts = [mount for number, pair in enumerate(found, 1) for mount in _mounts(number, *pair)]
+    mounts = [mount for number, pair in enumerate(rows, 1) for mount in _mounts(number, *pair)]
     unique = {mount.target: mount for mount in mounts}
     folders = [_folder(number) for number in range(len(files), 0, -1)]
     return needs._replace(
         mounts=(*needs.mounts, *unique.values()),
         variables=(*needs.variables, *_search_path(image, folders)),
-        problems=(*needs.problems, *_collisions(found)),
+        problems=(*needs.problems, *_collisions(rows)),
     )
 
 
@@ -54,16 +54,16 @@ def _search_path(image: Path, folders: Sequence[str]) -> Iterator[Set]:
     """Yield the variable by which the Python of another program's image finds extensions."""
     if not folders or records.key(image) or (facts := read_facts(image)).extensible:
         return
-    found = [f"{each}/lib/python{facts.python}/site-packages" for each in folders]
+    searched = [f"{each}/lib/python{facts.python}/site-packages" for each in folders]
     if value := os.environ.get(_PYTHONPATH):
         require_option_path(Path(value.replace(":", "/")))
-        found.append(value)
-    yield Set(_PYTHONPATH, ":".join(found), "the image does not look for extensions itself")
+        searched.append(value)
+    yield Set(_PYTHONPATH, ":".join(searched), "the image does not look for extensions itself")
 
 
-def _collisions(found: Sequence[tuple[Path, Record]]) -> Iterator[Problem]:
+def _collisions(pairs: Sequence[tuple[Path, Record]]) -> Iterator[Problem]:
     seen: dict[str, tuple[Path, str]] = {}
-    for file, record in found:
+    for file, record in pairs:
         for name, version in record.packages.items():
             first = seen.get(name)
             if first and first[1] != version:
@@ -88,5 +88,5 @@ def _changed(record: Record, image: Path) -> Iterator[str]:
         facts = read_facts(image)
         for name, known in record.protected.items():
             if facts.protected().get(name) != known:
-                found = facts.packages.get(name)
-                yield f"{name} {found.version}" if found else name
+                package = facts.packages.get(name)
+                yield f"{name} {package.version}" if package else name

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
-from lumicontainer.importing.draft import bounded
+from lumicontainer.importing.draft import limit_entries
 from lumicontainer.system.files.recipe_folder import read_text
 
 _IGNORE = ".dockerignore"
@@ -58,8 +58,8 @@ def ignoring(folder: Path, file: str) -> Callable[[str], bool]:
     """
     names = (f"{file}{_IGNORE}", _IGNORE)
     name = next((each for each in names if (folder / each).exists()), "")
-    found = _patterns(read_text(folder, name)) if name else ()
-    rows = [*bounded(name, found, "pattern")]
+    patterns = _patterns(read_text(folder, name)) if name else ()
+    rows = [*limit_entries(name, patterns, "pattern")]
     some_stay = any(keeps for _, keeps in rows)
 
     def is_ignored(path: str) -> bool:

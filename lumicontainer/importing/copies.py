@@ -67,18 +67,18 @@ class Copies:
 
     def find(self, path: str) -> str:
         """Return the name in the folder of what a path of the image is; empty if not known."""
-        wanted = PurePosixPath(path)
+        target = PurePosixPath(path)
         if len(path) > MAX_PATH:
             return ""
-        places = (place for place in (wanted, *wanted.parents) if place in self._places)
+        places = (place for place in (target, *target.parents) if place in self._places)
         place = max(places, key=lambda each: self._places[each][0], default=None)
         if place is None:
             return ""
         name = self._places[place][1]
         # The place may be a folder that the file was copied into.
-        if wanted in (place, place / PurePosixPath(name).name):
+        if target in (place, place / PurePosixPath(name).name):
             return name
-        inner = f"{name}/{wanted.relative_to(place)}".lstrip("/")
+        inner = f"{name}/{target.relative_to(place)}".lstrip("/")
         return inner if self.draft.has_file(inner) else ""
 
     def _remember(self, target: str, name: str) -> None:
@@ -126,16 +126,16 @@ class Copies:
         if not any(letter in source for letter in "*?["):
             self._add_one(line, name, target, mode)
             return
-        found: list[Path] = []
+        matches: list[Path] = []
         # It may not be a pattern that can be read. Two stars are one to COPY.
         with contextlib.suppress(ValueError):
             plain = re.sub(r"\*+", "*", name)
-            found = sorted(self.draft.folder.glob(plain)) if name.count("/") <= MAX_DEPTH else []
-        for path in found:
+            matches = sorted(self.draft.folder.glob(plain)) if name.count("/") <= MAX_DEPTH else []
+        for path in matches:
             one = path.relative_to(self.draft.folder).as_posix()
             part = line.part(f"COPY {one} {target}")
             self._add_one(part, one, f"{target.rstrip('/')}/", mode)
-        if not found:
+        if not matches:
             self._refuse(line, target, "no file has such a name")
 
     def _add_one(self, line: FileLine, name: str, target: str, mode: int) -> None:
@@ -194,7 +194,7 @@ class Copies:
 
     def _read_folder(self, line: FileLine, name: str) -> tuple[list[LayerFile], str]:
         """Return the files of a folder, and why they cannot be copied."""
-        problems, found = Problems(), list[Found]()
+        problems, entries = Problems(), list[Found]()
         if self._is_full():
             return [], _TOO_MANY
         try:
@@ -203,8 +203,8 @@ class Copies:
             problems.found += error.problems
         else:
             skip = partial(_is_skipped, is_ignored, name)
-            found = list(files_below(self.draft.folder, name, problems, skip))
-        files = [LayerFile(f"{name}/{each.name}".lstrip("/"), *each[1:]) for each in found]
+            entries = list(files_below(self.draft.folder, name, problems, skip))
+        files = [LayerFile(f"{name}/{each.name}".lstrip("/"), *each[1:]) for each in entries]
         self._count(files)
         if problems.found:
             return [], _reason(InputError(*problems.found))

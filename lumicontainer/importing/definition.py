@@ -17,8 +17,8 @@ from lumicontainer.importing.draft import (
     NOT_NEEDED,
     Draft,
     FileLine,
-    bounded,
-    imported_text,
+    limit_entries,
+    read_imported,
 )
 from lumicontainer.importing.environment import add_path, add_variable
 from lumicontainer.importing.replacements import replacement_for
@@ -45,40 +45,40 @@ class Section(NamedTuple):
 
 def sections(text: str) -> Iterator[Section]:
     """Yield the header (``bootstrap``) and the sections of each stage, with their lines."""
-    line, name, rest, found = 1, "bootstrap", "", list[str]()
+    line, name, rest, body = 1, "bootstrap", "", list[str]()
     for number, each in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
         bare = each.strip()
         begins = bare.startswith("%") and not bare.startswith("%%")
         if begins or re.match(r"(?i)bootstrap\s*:", bare):
-            if any(map(str.strip, found)):
-                yield Section(line, name, rest, tuple(found))
-            line, found = number, []
+            if any(map(str.strip, body)):
+                yield Section(line, name, rest, tuple(body))
+            line, body = number, []
             name, rest = "bootstrap", ""
             if begins:
                 name, *words = re.split(r"\s+", bare[1:], maxsplit=1)
                 rest = "".join(words)
             else:
-                found = [each]
+                body = [each]
             continue
-        found.append(each)
-    if found or name != "bootstrap":
-        yield Section(line, name.lower(), rest.strip(), tuple(found))
+        body.append(each)
+    if body or name != "bootstrap":
+        yield Section(line, name.lower(), rest.strip(), tuple(body))
 
 
 def read_definition(draft: Draft, name: str) -> None:
     """Add the header and the sections of a definition; raise ``InputError`` if it has no header."""
-    text, arguments = imported_text(draft, name), dict[str, str]()
+    text, arguments = read_imported(draft, name), dict[str, str]()
     for each in sections(text):
         if each.name == "arguments":
             arguments |= dict(_pair(line, "=") for line in each.lines if "=" in line)
     whole = _with_arguments(text, arguments, name)
-    found = list(bounded(name, sections(whole), "section"))
-    heads = [number for number, each in enumerate(found) if _is_header(each)]
+    parts = list(limit_entries(name, sections(whole), "section"))
+    heads = [number for number, each in enumerate(parts) if _is_header(each)]
     if not heads:
         hint = "a definition begins with Bootstrap: and From:"
         raise InputError(Problem("expected a definition of Apptainer", name, hint=hint))
     reader = _Reader(draft, name)
-    for number, each in enumerate(found):
+    for number, each in enumerate(parts):
         if number < heads[-1] and heads[0] <= number:
             reader.leave_out(each)
         else:
@@ -87,11 +87,11 @@ def read_definition(draft: Draft, name: str) -> None:
 
 def _with_arguments(text: str, arguments: Mapping[str, str], file: str) -> str:
     """Return a definition with the defaults of its arguments; each may be named often."""
-    found = (arguments.get(name, "") for name in _ARGUMENT.findall(text))
-    if len(text) + sum(map(len, found)) > MAX_FILE_BYTES:
+    defaults = (arguments.get(name, "") for name in _ARGUMENT.findall(text))
+    if len(text) + sum(map(len, defaults)) > MAX_FILE_BYTES:
         why = f"with the defaults of its arguments it has more than {MAX_FILE_BYTES >> 20} MiB"
         raise InputError(Problem("cannot read the definition", file, why, "shorten them"))
-    return _ARGUMENT.sub(lambda found: arguments.get(found[1], found[0]), text)
+    return _ARGUMENT.sub(lambda defaults: arguments.get(defaults[1], defaults[0]), text)
 
 
 def _is_header(each: Section) -> bool:
@@ -107,8 +107,8 @@ def _pair(text: str, separator: str) -> tuple[str, str]:
 
 def copied(text: str) -> list[str]:
     """Return the files that a definition copies from the folder where it is built."""
-    found = (each for each in sections(text) if each.name == "files" and not each.rest)
-    return [line.split()[0] for each in found for line in each.lines if line.strip()]
+    unstaged = (each for each in sections(text) if each.name == "files" and not each.rest)
+    return [line.split()[0] for each in unstaged for line in each.lines if line.strip()]
 
 
 class _Reader(ShellReader):
@@ -171,21 +171,21 @@ class _Reader(ShellReader):
 
     def _rows(self, each: Section) -> Iterator[FileLine]:
         lines = enumerate(map(str.strip, each.lines), each.line + 1)
-        found = ((number, text) for number, text in lines if text and text[0] != "#")
-        for number, text in bounded(self.file, found, "line of a section"):
+        rows = ((number, text) for number, text in lines if text and text[0] != "#")
+        for number, text in limit_entries(self.file, rows, "line of a section"):
             yield self.line(number, text)
 
     def _environment(self, line: FileLine, each: Section) -> None:
         del line
         for row in self._rows(each):
-            found = parsed("environment", [row.text]).environ
-            if not found:
+            assignments = parsed("environment", [row.text]).environ
+            if not assignments:
                 row.refuse("only variables with a value can be carried over")
-            for assignment in found:
+            for assignment in assignments:
                 self._variables(row, str(assignment))
 
-    def _variables(self, line: FileLine, given: str) -> None:
-        assignments = _EXPORTED.sub(r"\1", given)
+    def _variables(self, line: FileLine, text: str) -> None:
+        assignments = _EXPORTED.sub(r"\1", text)
         try:
             words = shlex.split(assignments, comments=True)
         except ValueError:
@@ -195,10 +195,10 @@ class _Reader(ShellReader):
             line.refuse("it is more than variables with a value")
             return
         for word in words:
-            name, _, given = word.partition("=")
-            value = expand_variables(given, self.draft.environment)
+            name, _, text = word.partition("=")
+            value = expand_variables(text, self.draft.environment)
             if name.endswith("PATH"):
-                add_path(line, name, given, {}, self.losses)
+                add_path(line, name, text, {}, self.losses)
             elif "$" in value:
                 line.part(word).refuse("it has a variable without a known value")
             else:

@@ -23,7 +23,7 @@ from lumicontainer.importing.draft import (
     Draft,
     FileLine,
     fault,
-    imported_text,
+    read_imported,
     too_large,
 )
 from lumicontainer.importing.environment import (
@@ -63,8 +63,8 @@ def read_dockerfile(draft: Draft, name: str) -> None:
 
     Raises ``InputError`` if the file has no FROM.
     """
-    found = read_stages(imported_text(draft, name), name)
-    _Reader(draft, name, found.values, found.stages).read(found.before)
+    contents = read_stages(read_imported(draft, name), name)
+    _Reader(draft, name, contents.values, contents.stages).read(contents.before)
 
 
 class _Reader(ShellReader):
@@ -72,14 +72,14 @@ class _Reader(ShellReader):
         self,
         draft: Draft,
         file: str,
-        given: Mapping[str, str],
+        defaults: Mapping[str, str],
         stages: Sequence[Stage],
         depth: int = 0,
     ) -> None:
         super().__init__(draft, file)
         self.depth = depth
         """How many stages that copy from each other led to this reader."""
-        self.given = given
+        self.defaults = defaults
         self.stages = stages
         self.named = {stage.name: stage for stage in stages if stage.name}
         self.values: dict[str, str] = {}
@@ -145,7 +145,7 @@ class _Reader(ShellReader):
 
     def _arg(self, line: FileLine, each: Instruction) -> None:
         for name, value in assignments(each.text):
-            known = expand_variables(value, self.values) or self.given.get(name, "")
+            known = expand_variables(value, self.values) or self.defaults.get(name, "")
             known = known or table()["platform_arguments"].get(name, "")
             self.values[name] = known
             if not known and f"{name}=" not in each.text:
@@ -311,7 +311,7 @@ class _Reader(ShellReader):
                 raise too_large(self.file, _MAX_DEPTH, "nested stage")
             draft = self.draft
             other = Draft(draft.folder, draft.goal, draft.name, draft.roots, counts=draft.counts)
-            reader = _Reader(other, self.file, self.given, self.stages, self.depth + 1)
+            reader = _Reader(other, self.file, self.defaults, self.stages, self.depth + 1)
             reader.apart = self.apart
             # A stage may copy from itself.
             self.apart[id(stage)] = reader

@@ -231,7 +231,7 @@ def short(text: str) -> str:
     return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"
 
 
-def imported_text(draft: Draft, name: str) -> str:
+def read_imported(draft: Draft, name: str) -> str:
     """Return the text of an imported file, and hide the passwords of its URLs in what is printed.
 
     Raises ``InputError`` if it cannot be read.
@@ -267,9 +267,9 @@ def too_large(file: str, limit: int, kind: str) -> InputError:
     return InputError(Problem(what, file, hint="split it, or import its parts"))
 
 
-def bounded(file: str, found: Iterable[T], kind: str = "instruction") -> Iterator[T]:
+def limit_entries(file: str, entries: Iterable[T], kind: str = "instruction") -> Iterator[T]:
     """Yield things of a file; raise ``InputError`` if they are too many."""
-    for number, each in enumerate(found, 1):
+    for number, each in enumerate(entries, 1):
         if number > MAX_COMMANDS:
             raise too_large(file, MAX_COMMANDS, kind)
         yield each

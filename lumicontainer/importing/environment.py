@@ -63,14 +63,14 @@ def _note_absent(line: FileLine, lost: Sequence[Lost]) -> None:
 
 
 def add_path(
-    line: FileLine, name: str, given: str, values: Mapping[str, str], losses: Losses
+    line: FileLine, name: str, text: str, values: Mapping[str, str], losses: Losses
 ) -> None:
     """Add a variable that lists folders, but those that the image does not have."""
     draft = line.draft
     # With its separator, the former value of the list is one more folder of it.
     plain = re.escape(name)
     own = rf"\$\{{{plain}:?\+(:?\$(?:{plain}|\{{{plain}\}}):?)\}}"
-    listed = re.sub(own, r"\1", given)
+    listed = re.sub(own, r"\1", text)
     known = {**draft.environment, **values}
     value = expand_variables(listed, known)
     line = line.part(f"{name}={value}")
@@ -78,9 +78,9 @@ def add_path(
     extends = name not in known and bool(former.search(listed))
     folders = [each for each in value.split(":") if each and not former.fullmatch(each)]
     absent = table()["folders"]
-    there = [each for each in folders if not any(fnmatchcase(each, other) for other in absent)]
-    lost = {each: losses.find(each, "/") for each in there}
-    there = [each for each in there if not lost[each]]
+    kept = [each for each in folders if not any(fnmatchcase(each, other) for other in absent)]
+    lost = {each: losses.find(each, "/") for each in kept}
+    kept = [each for each in kept if not lost[each]]
     if line.decided("environment", name):
         return
     if OTHER_EXPANSION.search(value):
@@ -89,15 +89,15 @@ def add_path(
         line.refuse(READABLE)
     elif any("$" in each for each in folders):
         line.refuse(NO_VALUE)
-    elif not there and (folders or extends):
+    elif not kept and (folders or extends):
         _note_absent(line, [each for each in lost.values() if each])
     elif name != "PATH" and not extends:
         draft.prepend.pop(name, None)
-        add_variable(line, name, ":".join(there))
-    elif wrong := [each for each in there if fault(absolute, each)]:
+        add_variable(line, name, ":".join(kept))
+    elif wrong := [each for each in kept if fault(absolute, each)]:
         line.refuse(f"{wrong[0]} is not a folder of plain characters")
     else:
-        _put_before(draft, name, there)
+        _put_before(draft, name, kept)
         line.note(CARRIED, "under 'path'" if name == "PATH" else "under 'prepend'")
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from lumicontainer.errors import InputError, Place, Problem
-from lumicontainer.importing.draft import bounded
+from lumicontainer.importing.draft import limit_entries
 from lumicontainer.importing.shell.split import expand_variables
 
 _WORD = re.compile(
@@ -66,9 +66,9 @@ def instructions(text: str) -> Iterator[Instruction]:
             at += 1
         name, *words = "".join(parts).split(None, 1)
         rest = "".join(words)
-        found = [*_heredocs(rest, at, places)] if name.upper() in _WITHHEREDOCS else []
-        at += sum(len(each.lines) + 1 for each in found)
-        yield Instruction(first + 1, at, name.upper(), rest.strip(), tuple(found))
+        heredocs = [*_heredocs(rest, at, places)] if name.upper() in _WITHHEREDOCS else []
+        at += sum(len(each.lines) + 1 for each in heredocs)
+        yield Instruction(first + 1, at, name.upper(), rest.strip(), tuple(heredocs))
 
 
 class _Places:
@@ -84,16 +84,16 @@ class _Places:
     def next(self, text: str, at: int, *, tabs: bool) -> int | None:
         """Return the first line from ``at`` on with a text, behind any number of ``tabs``."""
         places = self._places.get(f"\t{text}" if tabs else text, [])
-        found = bisect.bisect_left(places, at)
-        return places[found] if found < len(places) else None
+        number = bisect.bisect_left(places, at)
+        return places[number] if number < len(places) else None
 
 
 def _heredocs(text: str, at: int, places: _Places) -> Iterator[Heredoc]:
     """Yield the heredocs of an instruction whose ends stand in the lines from ``at`` on."""
     for word in _WORD.findall(text.replace("\\\n", "")):
-        if found := HEREDOC.fullmatch(word):
-            quoted = bool(found["quote"] or found["escape"])
-            begun = Heredoc(found[4], quoted, bool(found["tabs"]))
+        if match := HEREDOC.fullmatch(word):
+            quoted = bool(match["quote"] or match["escape"])
+            begun = Heredoc(match[4], quoted, bool(match["tabs"]))
             end = places.next(begun.word, at, tabs=begun.tabs)
             if end is not None:
                 yield begun._replace(lines=tuple(places.lines[at:end]))
@@ -104,8 +104,8 @@ def split_from(text: str) -> tuple[str, str]:
     """Return the image of FROM, and the name of its stage."""
     bare = re.sub(r"^(--\S+\s+)+", "", text.replace("\\\n", " "))
     base, *stage = re.split(r"\s+", bare, maxsplit=1)
-    found = re.fullmatch(r"(?i)as\s+(\S+)\s*", "".join(stage))
-    return base, found[1] if found else ""
+    match = re.fullmatch(r"(?i)as\s+(\S+)\s*", "".join(stage))
+    return base, match[1] if match else ""
 
 
 def assignments(text: str) -> Iterator[tuple[str, str]]:
@@ -122,8 +122,8 @@ def assignments(text: str) -> Iterator[tuple[str, str]]:
 def exec_form(text: str) -> list[str]:
     """Return the words of ``["a", "b"]``; nothing for other text."""
     with contextlib.suppress(ValueError, RecursionError):
-        found = json.loads(text)
-        words = list(map(str, found)) if isinstance(found, list) else []
+        value = json.loads(text)
+        words = list(map(str, value)) if isinstance(value, list) else []
         # An escape may name half of a surrogate pair, which is no text.
         "".join(words).encode()
         return words
@@ -132,8 +132,8 @@ def exec_form(text: str) -> list[str]:
 
 def copied(text: str) -> list[str]:
     """Return the files that a Dockerfile copies from its context."""
-    found = (each for each in instructions(text) if each.name in ("COPY", "ADD"))
-    rests = (each.text.replace("\\\n", " ") for each in found if not each.heredocs)
+    commands = (each for each in instructions(text) if each.name in ("COPY", "ADD"))
+    rests = (each.text.replace("\\\n", " ") for each in commands if not each.heredocs)
     words = [re.sub(r"--[\w-]+(=\S+)?\s+", "", rest) for rest in rests if "--from" not in rest]
     return [source for rest in words for source in (exec_form(rest) or rest.split())[:-1]]
 
@@ -159,14 +159,14 @@ class Stages(NamedTuple):
 
 def read_stages(text: str, file: str) -> Stages:
     """Return the stages of a Dockerfile; raise ``InputError`` if it has none."""
-    if found := re.match(r"(?i)(?:#.*\n)*#\s*escape\s*=\s*[^\\\s]", text):
+    if directive := re.match(r"(?i)(?:#.*\n)*#\s*escape\s*=\s*[^\\\s]", text):
         hint = "continue lines with a backslash, and remove the directive"
-        raise InputError(Problem("cannot read another escape character", file, found[0], hint))
+        raise InputError(Problem("cannot read another escape character", file, directive[0], hint))
     read = Stages([], {}, [])
-    for each in bounded(file, instructions(text)):
+    for each in limit_entries(file, instructions(text)):
         if each.name == "FROM":
             base, stage = split_from(each.text)
-            base = _expanded(base, read.values, each, file)
+            base = _expand_base(base, read.values, each, file)
             read.stages.append(Stage(stage.lower(), base, each, []))
         elif read.stages:
             read.stages[-1].body.append(each)
@@ -179,7 +179,7 @@ def read_stages(text: str, file: str) -> Stages:
     return read
 
 
-def _expanded(base: str, values: Mapping[str, str], each: Instruction, file: str) -> str:
+def _expand_base(base: str, values: Mapping[str, str], each: Instruction, file: str) -> str:
     try:
         return expand_variables(base, values)
     except ValueError as error:

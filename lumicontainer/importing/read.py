@@ -51,8 +51,8 @@ def reader_of(file: Path) -> Callable[[Draft, str], None]:
     """Return what reads a file, by its name; raise ``InputError`` if that is not known."""
     name = file.name.lower()
     instead = next((hint for form, hint in _INSTEAD.items() if re.fullmatch(form, name)), "")
-    found = (reader for form, reader in _READERS.items() if re.fullmatch(form, name))
-    reader = None if instead else next(found, None)
+    readers = (reader for form, reader in _READERS.items() if re.fullmatch(form, name))
+    reader = None if instead else next(readers, None)
     if reader:
         return reader
     hint = instead or "rename it to Dockerfile, NAME.def, requirements.txt or environment.yml"

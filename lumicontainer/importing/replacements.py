@@ -20,5 +20,5 @@ def table() -> Mapping[str, Any]:
 def replacement_for(kind: str, name: str, accelerator: str = "") -> Mapping[str, Any]:
     """Return the first row of a kind that matches a name; an empty one if none does."""
     rows = (row for row in table()[kind] if row.get("accelerator", accelerator) == accelerator)
-    found = (row for row in rows if any(fnmatchcase(name, each) for each in row["names"]))
-    return next(found, {})
+    matching = (row for row in rows if any(fnmatchcase(name, each) for each in row["names"]))
+    return next(matching, {})

@@ -75,13 +75,13 @@ def files_of(
     own = [draft.name] if draft.is_layer() or draft.to_pin else []
     recipe = {"format": FORMAT, "summary": summary, "base": base, "profiles": [*profiles]}
     folder = f"{LAYERS}/{draft.name}"
-    found = {f"{folder}/layer.yaml": _layer(draft, summary)} if own else {}
+    texts = {f"{folder}/layer.yaml": _layer(draft, summary)} if own else {}
     # A layer needs a script where all that it holds is still to be pinned.
     if draft.script or (own and not draft.is_layer()):
-        found[f"{folder}/{SCRIPT}"] = _SCRIPT.format(file=shown) + "\n".join(draft.script)
+        texts[f"{folder}/{SCRIPT}"] = _SCRIPT.format(file=shown) + "\n".join(draft.script)
     text = _SCHEMA.format("", SCHEMAS, "recipe") + _dump({**recipe, "layers": [*layers, *own]})
     text += _missing(draft)
-    made = {name: LayerFile(name, 0o644, each.encode()) for name, each in found.items()}
+    made = {name: LayerFile(name, 0o644, each.encode()) for name, each in texts.items()}
     copied = {f"{folder}/{name}": each for name, each in draft.files.items()}
     name = f"{draft.name}.yaml"
     # A folder without its recipe is one that was not finished.

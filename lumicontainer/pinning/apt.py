@@ -32,7 +32,7 @@ class Answers(NamedTuple):
 
     base: str
     """The sha256 of the list of its packages."""
-    there: Mapping[str, str]
+    present: Mapping[str, str]
     """Their versions by name."""
     layers: Mapping[str, Mapping[str, str]] = {}
     """By layer: the packages that apt would add, with dependencies; none for a refused layer."""

@@ -48,7 +48,7 @@ def make_lock(
     maker = _Maker(resolved, read_site(release, mirrors), progress, plan_of, layers)
     for each in inputs(resolved):
         if each.pinned and each.kind != APT:
-            maker.add(each, LockEntry(each.kind, each.name, each.where, each.given, RECIPE))
+            maker.add(each, LockEntry(each.kind, each.name, each.where, each.stated, RECIPE))
     maker.sources()
     maker.base()
     maker.python()
@@ -73,7 +73,7 @@ class _Maker:
     resolver: Resolver = field(init=False)
     """Finds the wheels, where the image has a Python."""
 
-    def wanted(self, *kinds: str) -> list[Input]:
+    def open_inputs(self, *kinds: str) -> list[Input]:
         """Return the inputs of these kinds that the recipe leaves open.
 
         Apt packages with a version are among them: their dependencies are open.
@@ -111,14 +111,14 @@ class _Maker:
 
     def sources(self) -> None:
         """Pin the sources of steps, and the base image."""
-        for each in self.wanted(*sources.ORIGINS):
+        for each in self.open_inputs(*sources.ORIGINS):
             origin, why = sources.ORIGINS[each.kind]
             with self.progress.step(f"pin {each.label}"):
                 self.find(each, partial(sources.current_pin, each, self.site), origin, why)
 
     def base(self) -> None:
         """Pin the packages of the base, and the apt packages of the layers."""
-        requests = self.wanted(DEBOOTSTRAP, APT)
+        requests = self.open_inputs(DEBOOTSTRAP, APT)
         if not requests:
             return
         plan_of, site = self.plan_of, self.site
@@ -127,8 +127,8 @@ class _Maker:
             for each in requests:
                 self.leave(each, "the base could not be made here")
             return
-        present = dict(answers.there)
-        for each in self.wanted(DEBOOTSTRAP):
+        present = dict(answers.present)
+        for each in self.open_inputs(DEBOOTSTRAP):
             self.pin(each, answers.base, f"the list of its {len(present)} packages")
         self.wrong += _refused(self.resolved, answers)
         for layer in self.layers:
@@ -164,7 +164,7 @@ class _Maker:
 
     def python(self) -> None:
         """Pin the Python packages of the image, and those that compile it."""
-        requests = self.wanted(PYTHON, SDIST)
+        requests = self.open_inputs(PYTHON, SDIST)
         facts = facts_of(self.resolved)
         versions = [[each.value for each in facts.get(name, ())] for name in ("python", "glibc")]
         python, glibc = (next(filter(None, values), "") for values in versions)
@@ -203,7 +203,7 @@ class _Maker:
         index = next((each.index_url for each in group if each.index_url), "")
         names = [each.name for each in group]
         with self.progress.step(f"{group[0].layer}: {units.count(len(group), 'package')}"):
-            wheels = self._found(group, Query(names, present, same, index))
+            wheels = self._find_wheels(group, Query(names, present, same, index))
         if wheels is None:
             return {}
         layer, where = group[0].layer, group[0].where
@@ -218,7 +218,7 @@ class _Maker:
         self.known |= {} if where == BUILD_REQUIREMENTS else entries
         return {normal(each.name): each.version for each in wheels}
 
-    def _found(self, group: Sequence[Input], query: Query) -> list[Wheel] | None:
+    def _find_wheels(self, group: Sequence[Input], query: Query) -> list[Wheel] | None:
         """Return the wheels found here, else in the image; None where requirements stay open."""
         try:
             wheels = self.resolver.wheels(query)

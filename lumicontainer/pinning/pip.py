@@ -48,7 +48,9 @@ class Pip:
             wheels_by_name = {normal(each.name): each for each in self._ask(asking)}
             needs = needed(query.requirements, wheels_by_name, self.target.environment())
             missing = [
-                word for name, word in needs.items() if name not in {*wheels_by_name, *query.there}
+                word
+                for name, word in needs.items()
+                if name not in {*wheels_by_name, *query.present}
             ]
             if not missing:
                 return [each for name, each in wheels_by_name.items() if name in needs]

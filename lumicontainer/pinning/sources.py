@@ -29,7 +29,7 @@ def current_pin(request: Input, site: Site) -> str:
         return pinned_image(request.name, site.mirrors, site.trust)
     require_guarded(request.name, site.mirrors)
     if request.kind == GIT:
-        return whole_commit(request.name, request.given, site.mirrors, site.trust)
+        return whole_commit(request.name, request.stated, site.mirrors, site.trust)
     return sha256_of(request.name, site.mirrors, site.trust)
 
 

@@ -56,9 +56,9 @@ class Resolver:
         """
         if self._uv:
             try:
-                found = wheels(self._uv, self.pip.target, query)
-                if not any(Version(each.version).is_prerelease for each in found):
-                    return found
+                chosen = wheels(self._uv, self.pip.target, query)
+                if not any(Version(each.version).is_prerelease for each in chosen):
+                    return chosen
             except process.ProgramError as error:
                 names = ", ".join([*query.requirements[:3], *["…"][: len(query.requirements) > 3]])
                 why = " ".join(error.problems[0].why.split()).removeprefix("error: ")
@@ -77,9 +77,9 @@ def wheels(program: Path, target: Target, query: Query) -> list[Wheel]:
     """Return what ``Pip.wheels`` does; raise ``ProgramError`` if no wheels fit together."""
     with _asking(program, target, query) as (uv, words):
         sources = Sources(uv.settings, query.index)
-        found = uv.compile([*sources.together(), *query.requirements], *words)
+        chosen = uv.compile([*sources.together(), *query.requirements], *words)
         each = sources.each()
-        return uv.best_files(found, each) if len(each) > 1 and found else found
+        return uv.best_files(chosen, each) if len(each) > 1 and chosen else chosen
 
 
 def source_in_the_way(program: Path, target: Target, query: Query, wheels: Sequence[Wheel]) -> str:
@@ -90,7 +90,7 @@ def source_in_the_way(program: Path, target: Target, query: Query, wheels: Seque
         log = uv.run(lines, *_WHEELS, "--verbose", *words).stderr
         chosen = {normal(each.name): each.version for each in wheels}
         for name, versions in dict(reversed(_TRIED.findall(log))).items():
-            if normal(name) not in {*chosen, *query.there, *query.same}:
+            if normal(name) not in {*chosen, *query.present, *query.same}:
                 line = str(name) if versions == "*" else f"{name}{versions}"
                 if uv.newest(sources, [line]) != uv.newest(sources, [line], "--no-build"):
                     return str(name)

@@ -94,7 +94,7 @@ class Query:
     """Hold requirements that are installed together in an image."""
 
     requirements: Sequence[str]
-    there: Mapping[str, str] = field(default_factory=dict)
+    present: Mapping[str, str] = field(default_factory=dict)
     """The versions, by name, of the packages that the image has."""
     same: Mapping[str, str] = field(default_factory=dict)
     """The versions of packages that must be used if they are needed."""
@@ -103,7 +103,7 @@ class Query:
 
     def write_constraints(self, folder: Path) -> Path:
         """Write stand-ins for the packages of the image; return the file of constraints."""
-        lines = [write_stand_in(folder, *each) for each in sorted(self.there.items())]
+        lines = [write_stand_in(folder, *each) for each in sorted(self.present.items())]
         lines += [f"{name}=={version}" for name, version in sorted(self.same.items())]
         path = folder / "constraints.txt"
         path.write_text("".join(f"{line}\n" for line in lines))

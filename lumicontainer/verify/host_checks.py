@@ -64,7 +64,7 @@ class HostCheck(NamedTuple):
     summary: str
     hint: str
     make: Callable[[Request], Outcome]
-    wanted: Callable[[Request], bool] = lambda _: True
+    is_requested: Callable[[Request], bool] = lambda _: True
 
 
 def whole(request: Request) -> Outcome:
@@ -216,7 +216,7 @@ def rows(request: Request) -> list[Row]:
     return [
         {"name": f"{HOST}/{name}", "summary": each.summary, "hint": each.hint, "level": "quick"}
         for name, each in CHECKS.items()
-        if each.wanted(request)
+        if each.is_requested(request)
     ]
 
 

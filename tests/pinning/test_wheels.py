@@ -74,7 +74,7 @@ def test_stand_ins_are_known_where_the_temporary_folder_is_behind_a_link(
     (tmp_path / "link").symlink_to("real")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "link"))
     offer("tool", "1.0", "lib")
-    assert set(asked("tool==1.0", there={"lib": "1.5"})) == {"tool"}
+    assert set(asked("tool==1.0", present={"lib": "1.5"})) == {"tool"}
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ def test_what_the_image_has_is_not_taken_twice(offer: Offer, asked: Asked) -> No
     for version in ("1.5", "2.0"):
         offer("lib", version, "deep")
     for version in ("1.5", "1.5+rocm6.4"):
-        assert set(asked("tool==1.0", there={"lib": version})) == {"tool"}
+        assert set(asked("tool==1.0", present={"lib": version})) == {"tool"}
     with pytest.raises(ProgramError):
-        asked("tool==1.0", there={"lib": "0.9"})
+        asked("tool==1.0", present={"lib": "0.9"})
 
 
 def test_what_is_taken_beside_others_is_of_their_versions(offer: Offer, asked: Asked) -> None:
@@ -151,7 +151,7 @@ def test_what_an_extra_needs_comes_with_it_alone(offer: Offer, asked: Asked) -> 
 def test_what_a_marker_wants_of_the_image_is_not_taken_again(offer: Offer, asked: Asked) -> None:
     offer("tool", "1.0", "lib; python_version >= '3.13'")
     offer("lib", "1.0")
-    assert set(asked("tool==1.0", python="3.13", there={"lib": "1.0"})) == {"tool"}
+    assert set(asked("tool==1.0", python="3.13", present={"lib": "1.0"})) == {"tool"}
 
 
 def test_a_file_without_sha256_in_the_index_is_asked_for_once_and_has_none(

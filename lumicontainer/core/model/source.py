@@ -35,7 +35,7 @@ class Input(NamedTuple):
     name: str
     where: str = ""
     """The file of requirements that names it, or its name in ``$sources``."""
-    given: str = ""
+    stated: str = ""
     """The pin in the recipe; for a commit as many digits as it has."""
     label: str = ""
     index_url: str = ""
@@ -49,11 +49,13 @@ class Input(NamedTuple):
     @property
     def pinned(self) -> bool:
         """Return whether the recipe alone decides its bytes."""
-        return bool(self.given) and (self.kind != GIT or len(self.given) == validators.WHOLE_COMMIT)
+        return bool(self.stated) and (
+            self.kind != GIT or len(self.stated) == validators.WHOLE_COMMIT
+        )
 
     def allows(self, pin: str) -> bool:
         """Return whether a pin agrees with the recipe."""
-        return pin.startswith(self.given) if self.kind == GIT else self.given in ("", pin)
+        return pin.startswith(self.stated) if self.kind == GIT else self.stated in ("", pin)
 
 
 class SdistSource(NamedTuple):
@@ -69,7 +71,7 @@ class SdistSource(NamedTuple):
         """Return it as an input of a layer."""
         label = f"Python {self.sdist}{_hash(self.sha256)}"
         name = f"{self.sdist}=={version}"
-        return Input(layer, SDIST, name, given=self.sha256, label=label)
+        return Input(layer, SDIST, name, stated=self.sha256, label=label)
 
     def fetch(self) -> tuple[str, ...]:
         """Return the arguments of fetch.sh: none, because pip fetches it."""

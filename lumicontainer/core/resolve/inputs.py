@@ -26,7 +26,7 @@ def layer_inputs(resolved: Resolved, layer: ResolvedLayer) -> Iterator[Input]:
     if layer is resolved.layers[0]:
         yield _base(layer.name, resolved.bootstrap)
     for word in layer.content.apt:
-        yield Input(layer.name, APT, word, given=word if "=" in word else "", label=f"apt {word}")
+        yield Input(layer.name, APT, word, stated=word if "=" in word else "", label=f"apt {word}")
     for requirement in layer.content.python:
         yield Input(layer.name, PYTHON, requirement, label=f"Python {requirement}")
     version = layer.values().get("version", "")
@@ -70,7 +70,7 @@ def _base(layer: str, bootstrap: Bootstrap) -> Input:
     label_as = base_label(bootstrap)
     if bootstrap.by_debootstrap:
         return Input(
-            layer, DEBOOTSTRAP, bootstrap.release, given=bootstrap.packages, label=label_as
+            layer, DEBOOTSTRAP, bootstrap.release, stated=bootstrap.packages, label=label_as
         )
     image = bootstrap.image if "@sha256:" in bootstrap.image else ""
-    return Input(layer, IMAGE, bootstrap.image, given=image, label=label_as)
+    return Input(layer, IMAGE, bootstrap.image, stated=image, label=label_as)

@@ -18,10 +18,10 @@ def require_room(wheels: Sequence[Path], folder: Path) -> None:
 
     ``folder`` is where they are unpacked.
     """
-    found = [measure_wheel(each) for each in wheels]
-    total = Contents(sum(each.files for each in found), sum(each.size for each in found))
+    sizes = [measure_wheel(each) for each in wheels]
+    total = Contents(sum(each.files for each in sizes), sum(each.size for each in sizes))
     if total.size > budget.UNPACKED or total.files > foreign.MOST_FILES:
-        largest, most = max(zip(wheels, found, strict=True), key=lambda pair: pair[1].size)
+        largest, most = max(zip(wheels, sizes, strict=True), key=lambda pair: pair[1].size)
         of = f"{units.count(most.files, 'file')} of {units.size(most.size)}"
         what, why = "the packages are too large", f"{largest.name} unpacks to {of}"
         raise StepError(Problem(what, why=why, hint=OTHER_VERSION))

@@ -55,9 +55,9 @@ def download(files: Iterable[RemoteFile], folder: Path, site: Site) -> dict[Remo
         put_file(kept, place)
         return place
 
-    wanted = list(dict.fromkeys(files))
+    unique = list(dict.fromkeys(files))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return dict(zip(wanted, pool.map(put, wanted), strict=True))
+        return dict(zip(unique, pool.map(put, unique), strict=True))
 
 
 class _Arrival:
@@ -167,7 +167,7 @@ def _login_of_index(parts: SplitResult, pip: Mapping[str, str]) -> str:
 def _login_of_user(host: str) -> str:
     """Return what the user's .netrc has for a host, as pip and uv read it."""
     with suppress(OSError, netrc.NetrcParseError):
-        if found := netrc.netrc().authenticators(host):
-            user, _, password = found
+        if login := netrc.netrc().authenticators(host):
+            user, _, password = login
             return f"{quote(user, safe='')}:{quote(password or '', safe='')}"
     return ""

@@ -135,9 +135,9 @@ def _hiding(
     folder: Path, owners: Mapping[str, str], changeable: frozenset[str]
 ) -> Iterator[Problem]:
     for path in sorted(folder.glob("*.dist-info")):
-        found: Distribution = PathDistribution(path)
-        name = normal(str(found.metadata["Name"]))
-        for module in Package(found).modules() if name not in changeable else ():
+        added: Distribution = PathDistribution(path)
+        name = normal(str(added.metadata["Name"]))
+        for module in Package(added).modules() if name not in changeable else ():
             if owner := owners.get(module):
                 what = f"{name} would hide the module '{module}' of the image's {owner}"
                 hint = f"leave {name} out, or let it: --allow-change {owner}"

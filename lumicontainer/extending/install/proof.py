@@ -75,8 +75,8 @@ class InstalledWheel:
     def _require_own_programs(self) -> None:
         """Raise ``ValueError`` for a program that would replace one by which images start."""
         for path in sorted(self.programs):
-            found = _STARTED.fullmatch(path)
-            if found and not (found["pip"] and self._package == "pip"):
+            match = _STARTED.fullmatch(path)
+            if match and not (match["pip"] and self._package == "pip"):
                 raise ValueError(f"its program {path!a} would replace that of the image")
 
     @property

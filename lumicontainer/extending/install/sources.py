@@ -58,11 +58,14 @@ def build_wheel(
     if done.returncode:
         raise _refused(package, done.stderr)
     place = container.part("wheels-built") / package.name
-    found = [name for name in foreign.take(writes, _OUT, place) if name != ".gitignore"]
-    if len(found) != 1 or not _is_of(package, *found):
-        what, why = f"the build of {package.name} left no wheel of it", ", ".join(map(ascii, found))
+    wheels = [name for name in foreign.take(writes, _OUT, place) if name != ".gitignore"]
+    if len(wheels) != 1 or not _is_of(package, *wheels):
+        what, why = (
+            f"the build of {package.name} left no wheel of it",
+            ", ".join(map(ascii, wheels)),
+        )
         raise StepError(Problem(what, why=why or "it left nothing", hint="leave the package out"))
-    (name,) = found
+    (name,) = wheels
     return place / name
 
 

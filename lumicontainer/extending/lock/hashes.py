@@ -16,24 +16,24 @@ def require_hashes(lock: Pylock, hashes: Mapping[str, frozenset[str]]) -> Pylock
     """
     kept, problems = list[Package](), list[Problem]()
     for package in lock.packages:
-        found = hashes_of(package)
+        known = hashes_of(package)
         allowed = hashes.get(package.name)
-        if allowed and allowed.isdisjoint(found):
-            problems.append(_refuse(package, found))
+        if allowed and allowed.isdisjoint(known):
+            problems.append(_refuse(package, known))
         else:
-            kept.append(package if package.archive else with_hashes(package, allowed or found))
+            kept.append(package if package.archive else with_hashes(package, allowed or known))
     if problems:
         raise InputError(*problems)
     return replace(lock, packages=kept)
 
 
-def _refuse(package: Package, found: Sequence[str]) -> Problem:
-    why = f"its files have {_some(found)}" if found else "its source has no sha256"
+def _refuse(package: Package, hashes: Sequence[str]) -> Problem:
+    why = f"its files have {_some(hashes)}" if hashes else "its source has no sha256"
     hint = "compare the hash with that of the publisher; pip hash FILE prints one"
     what = f"no file of {package.name} {package.version} has the given hash"
     return Problem(what, "", why, hint)
 
 
-def _some(found: Sequence[str]) -> str:
-    more = ", …" if len(found) > 2 else ""
-    return ", ".join(f"sha256:{each}" for each in sorted(found)[:2]) + more
+def _some(hashes: Sequence[str]) -> str:
+    more = ", …" if len(hashes) > 2 else ""
+    return ", ".join(f"sha256:{each}" for each in sorted(hashes)[:2]) + more

@@ -61,22 +61,22 @@ def read_locked(lock: Pylock, python: str) -> list[Locked]:
         # Of equal wheels the highest build is the one that uv chose.
         return -best, build
 
-    found, problems = list[Locked](), list[Problem]()
+    locked, problems = list[Locked](), list[Problem]()
     for package in lock.packages:
         name, version = package.name, str(package.version or "")
         wheels = sorted(_files(package, package.wheels or ()), key=rank, reverse=True)
         files = [*wheels, *_files(package, filter(None, (package.sdist, package.archive)))]
         problems += _find_secret(package)
         if files:
-            found.append(Locked(name, version, files[0]))
+            locked.append(Locked(name, version, files[0]))
         elif package.directory:
-            found.append(Locked(name, version, None, Path(package.directory.path)))
+            locked.append(Locked(name, version, None, Path(package.directory.path)))
         else:
             what, hint = f"{name} has no file with a sha256", "name a release of an index"
             problems.append(Problem(what, hint=hint))
     if problems:
         raise InputError(*problems)
-    return found
+    return locked
 
 
 def _find_secret(package: Package) -> Iterator[Problem]:

@@ -41,13 +41,13 @@ def read_answer(text: str) -> Pylock:
         raise _strange(str(error)) from error
 
 
-def read_pins(lock: Pylock, wanted: Iterable[str], code: Sequence[Path]) -> Pins:
+def read_pins(lock: Pylock, requested: Iterable[str], code: Sequence[Path]) -> Pins:
     """Return the versions in a lock that uv may not have printed.
 
-    ``wanted`` are the user's lines; their URLs count, those of the lock do not. Raises
+    ``requested`` are the user's lines; their URLs count, those of the lock do not. Raises
     ``StepError`` if the lock holds anything that uv would not print.
     """
-    urls, folders = dict(_urls(wanted)), {os.path.realpath(each) for each in code}
+    urls, folders = dict(_urls(requested)), {os.path.realpath(each) for each in code}
     lines, metadata, own, versions = [], [], [], set()
     for package in lock.packages:
         name, version, folder = package.name, package.version, package.directory
@@ -94,8 +94,8 @@ def _place(url: str | None, path: str | None) -> Path | None:
     return Path(os.path.realpath(unquote(parts.path) if url else path or ""))
 
 
-def _urls(wanted: Iterable[str]) -> Iterator[tuple[str, str]]:
-    for line in wanted:
+def _urls(requested: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for line in requested:
         with suppress(InvalidRequirement):  # Code of the user's own.
             requirement = Requirement(line)
             if requirement.url:

@@ -98,12 +98,12 @@ def _python(lines: Iterable[PackageLine], problems: Problems) -> str:
 
 
 def _hashes(lines: Iterable[PackageLine]) -> dict[str, frozenset[str]]:
-    found: dict[str, frozenset[str]] = {}
+    by_name: dict[str, frozenset[str]] = {}
     for line in lines:
         if line.hashes:
             name = normal(Requirement(line.text).name)
-            found[name] = found.get(name, frozenset()).union(line.hashes)
-    return found
+            by_name[name] = by_name.get(name, frozenset()).union(line.hashes)
+    return by_name
 
 
 def _checked(line: PackageLine, problems: Problems) -> Iterator[PackageLine]:
@@ -183,10 +183,10 @@ class _Reader:
 
     def _listed(self, text: str, file: Path) -> Iterator[PackageLine]:
         if file.suffix in (".yml", ".yaml"):
-            found = read_dependencies(text, str(file), self._problems)
-            self.pythons += found.pythons
-            self.notes += found.notes
-            yield from found.lines
+            environment = read_dependencies(text, str(file), self._problems)
+            self.pythons += environment.pythons
+            self.notes += environment.notes
+            yield from environment.lines
             return
         for each in requirement_lines(text):
             yield PackageLine(each.text, Place(str(file), each.line, each.column))
@@ -205,8 +205,8 @@ class _Reader:
             hint = "write --hash=sha256: with 64 hexadecimal digits, as pip hash prints it"
             self._problems.add(f"cannot read the hash '{hash_}'", line.where, hint=hint)
         if read.requirement:
-            given = tuple(read.hashes())
-            yield from self._requirement(line._replace(text=read.requirement, hashes=given))
+            hashes = tuple(read.hashes())
+            yield from self._requirement(line._replace(text=read.requirement, hashes=hashes))
 
     def _of_file(
         self, name: str, line: PackageLine, file: Path, above: tuple[str, ...]
@@ -228,11 +228,11 @@ class _Reader:
             yield from self._requirement(line._replace(text=value))
         elif name in EDITABLE:
             yield from self.code_of(value, line.where)
-        elif found := read_index_option(name, value, file):
-            if isinstance(found, Fault):
-                self._problems.add(found.what, line.where, why=found.why, hint=found.hint)
+        elif index := read_index_option(name, value, file):
+            if isinstance(index, Fault):
+                self._problems.add(index.what, line.where, why=index.why, hint=index.hint)
             else:
-                self.indexes.append(found)
+                self.indexes.append(index)
         elif name not in ("--require-hashes", "--prefer-binary"):
             hint = "remove the line; other options come from pip's configuration"
             self._problems.add(f"the option {name} is not read here", line.where, hint=hint)
@@ -242,11 +242,11 @@ class _Reader:
         if not is_reference(line.text):
             yield from _checked(line, self._problems)
             return
-        found = read_reference(line)
-        if isinstance(found, Fault):
-            self._problems.add(found.what, line.where, why=found.why, hint=found.hint)
+        reference = read_reference(line)
+        if isinstance(reference, Fault):
+            self._problems.add(reference.what, line.where, why=reference.why, hint=reference.hint)
         else:
-            self.references.append(found)
+            self.references.append(reference)
 
 
 def _text(file: Path, problems: Problems) -> str | None:

@@ -35,7 +35,7 @@ def read_dependencies(text: str, file: str, problems: Problems) -> Environment:
     """Return the requirements of an environment; note the problems of those that it cannot have."""
     root = parse_yaml(text, file, problems)
     listed = dependencies(root)
-    found = Environment([], [], [])
+    environment = Environment([], [], [])
     if listed is None and root is not None:
         hint = "conda env export --from-history writes one"
         problems.add("the file has no list 'dependencies'", Place(file), hint=hint)
@@ -43,13 +43,13 @@ def read_dependencies(text: str, file: str, problems: Problems) -> Environment:
         if each.fault:
             problems.add(each.fault, each.node.place, hint="write it in one line, in quotes")
         elif each.is_pip:
-            found.lines.append(PackageLine(each.text, each.node.place))
+            environment.lines.append(PackageLine(each.text, each.node.place))
         else:
-            _add_package(found, each.node, problems)
-    return found
+            _add_package(environment, each.node, problems)
+    return environment
 
 
-def _add_package(found: Environment, node: Node, problems: Problems) -> None:
+def _add_package(environment: Environment, node: Node, problems: Problems) -> None:
     assert isinstance(node, Scalar)
     package = read_package(node.text)
     if package is None:
@@ -59,13 +59,13 @@ def _add_package(found: Environment, node: Node, problems: Problems) -> None:
     row, name = replacement_for("conda", package.name), pypi_name(package)
     if package.name == _PYTHON:
         version = re.match(r"==([0-9]+\.[0-9]+)", package.version)
-        found.pythons.extend([PackageLine(version[1], node.place)] if version else [])
+        environment.pythons.extend([PackageLine(version[1], node.place)] if version else [])
     elif is_below_python(package) or row.get("layer") == _PYTHON:
         return  # Each image has it.
     elif why := row.get("drop"):
-        found.notes.append(f"{node.place}: {package.name} is left out: {why}")
+        environment.notes.append(f"{node.place}: {package.name} is left out: {why}")
     elif name and not reason_against(package):
-        found.lines.append(PackageLine(f"{name}{package.version}", node.place))
+        environment.lines.append(PackageLine(f"{name}{package.version}", node.place))
     else:
         why, hint = _refusal(reason_against(package), debian_name(package))
         what = f"cannot take '{package.name}' of conda from PyPI"

@@ -52,12 +52,12 @@ def read_index_option(option: str, value: str, file: Path) -> IndexOption | Faul
 
 def with_indexes(pip: Mapping[str, str], options: Iterable[IndexOption]) -> dict[str, str]:
     """Return pip's settings with more indexes; raise ``InputError`` if they allow none."""
-    found = dict(pip)
+    settings = dict(pip)
     for name, value in options:
         if not allows_indexes(pip) and name in ("index-url", "extra-index-url"):
             what, why = "an index of a file is not asked", "pip's configuration has no-index"
             hint = "remove the line, or the setting: pip config list shows its place"
             raise InputError(Problem(what, value, why, hint))
-        known = found.get(name, "") if name in _ADDED else ""
-        found[name] = f"{known} {value}".strip()
-    return found
+        known = settings.get(name, "") if name in _ADDED else ""
+        settings[name] = f"{known} {value}".strip()
+    return settings

@@ -54,8 +54,8 @@ class Reference(NamedTuple):
 
 def is_reference(text: str) -> bool:
     """Return whether a line names a source by its place, not a package of an index."""
-    found = _FORM.fullmatch(text)
-    place = found["place"] if found else ""
+    match = _FORM.fullmatch(text)
+    place = match["place"] if match else ""
     if place.startswith((_GIT, _FILE)):
         return True
     bare = split_extras(place)[0]
@@ -70,13 +70,13 @@ def _is_folder(path: Path | str) -> bool:
 
 def read_reference(line: PackageLine) -> Reference | Fault:
     """Return what a line refers to, or why it is refused."""
-    found = _FORM.fullmatch(line.text)
-    assert found is not None
-    name, extras, marker = (found[each] or "" for each in ("name", "extras", "marker"))
+    match = _FORM.fullmatch(line.text)
+    assert match is not None
+    name, extras, marker = (match[each] or "" for each in ("name", "extras", "marker"))
     if wrong := _find_fault(f"{name or 'x'}{extras}{f'; {marker}' if marker else ''}", line.text):
         return wrong
     known = Reference(name=name, extras=extras, marker=marker, hashes=line.hashes)
-    place = found["place"]
+    place = match["place"]
     return _of_git(known, place) if place.startswith(_GIT) else _of_path(known, place)
 
 
@@ -161,7 +161,7 @@ def _of_file(known: Reference, path: Path) -> Reference | Fault:
 
 def split_extras(place: str) -> tuple[str, str]:
     """Return a path, and the extras in brackets behind it, unless the brackets are of its name."""
-    found = _EXTRAS.fullmatch(place)
-    if found is None or os.path.lexists(place):
+    match = _EXTRAS.fullmatch(place)
+    if match is None or os.path.lexists(place):
         return place, ""
-    return found[1], "".join(found[2].split())
+    return match[1], "".join(match[2].split())

@@ -72,11 +72,11 @@ def _unmet(resolution: Resolution, line: Requirement, text: str) -> Problem:
     if _ABSENT.search(text):
         what = f"package '{line.name}' not found in the configured indexes"
         return Problem(what, hint=f"correct the name; {_INDEXES}")
-    wanted = f"{line.name}{line.specifier}"
+    meant = f"{line.name}{line.specifier}"
     if _TAGS.search(text):
-        what = f"no file of {wanted} fits Python {resolution.facts.python} of the image"
+        what = f"no file of {meant} fits Python {resolution.facts.python} of the image"
         return Problem(what, why=shorten(text), hint=f"ask for another version of {line.name}")
-    what = f"no release of {line.name} meets '{wanted}'"
+    what = f"no release of {line.name} meets '{meant}'"
     if early := _EARLY.search(text):
         hint = f"name one to get it: {shlex.quote(f'{line.name}=={early[1]}')}"
         return Problem(what, why="it has only pre-releases there", hint=hint)
@@ -88,19 +88,19 @@ def _unmet(resolution: Resolution, line: Requirement, text: str) -> Problem:
 
 def registry_lines(lines: Sequence[str]) -> list[str]:
     """Return the requirements that name no URL and no folder."""
-    found = []
+    requirements = []
     for line in lines:
         with suppress(InvalidRequirement):  # A folder of the user's own code.
             if not Requirement(line).url:
-                found.append(line)
-    return found
+                requirements.append(line)
+    return requirements
 
 
 def plain(text: str) -> str:
     """Return a text of uv without the marks of stand-ins."""
-    found = text.replace(f".{STAND_IN}", "").replace(f"+{STAND_IN}", "")
-    proof = found.partition("cause: ")[2] if "No solution found" in found else ""
-    return proof or found.removeprefix("error: ")
+    shown = text.replace(f".{STAND_IN}", "").replace(f"+{STAND_IN}", "")
+    proof = shown.partition("cause: ")[2] if "No solution found" in shown else ""
+    return proof or shown.removeprefix("error: ")
 
 
 def shorten(text: str) -> str:

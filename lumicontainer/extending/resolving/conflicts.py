@@ -34,7 +34,7 @@ class Conflict(NamedTuple):
         return normal(self.needs.name)
 
     @property
-    def wanted(self) -> str:
+    def requirement(self) -> str:
         """Return its name and the versions that would do."""
         return f"{self.name} {','.join(sorted(map(str, self.needs.specifier), reverse=True))}"
 
@@ -55,23 +55,23 @@ def explain(resolution: Resolution, question: Question, failure: Refusal) -> Lum
     except Refusal as error:
         what, why = "these packages cannot be installed together", causes.plain(error.text)
         return InputError(Problem(what, image, causes.shorten(why), _ASK))
-    found = list(_conflicts(resolution, question, resolution.versions(alone)))
-    if not found:
+    obstacles = list(_conflicts(resolution, question, resolution.versions(alone)))
+    if not obstacles:
         return InputError(Problem(what, image, causes.shorten(why), _ASK))
-    tree = "\n".join(_tree(resolution, found))
-    return InputError(Problem(what, image, tree, "\nor ".join(_ways_out(resolution, found))))
+    tree = "\n".join(_tree(resolution, obstacles))
+    return InputError(Problem(what, image, tree, "\nor ".join(_ways_out(resolution, obstacles))))
 
 
 def explain_one(resolution: Resolution, refusal: Refusal) -> tuple[str, str]:
     """Return why one version does not fit, and the way out; empty if only a proof of uv says it."""
-    found = [each for each in _read(refusal.text) if _differs(resolution, each)]
+    obstacles = [each for each in _read(refusal.text) if _differs(resolution, each)]
     packages = resolution.facts.packages
     texts = (
-        f"{each.asker or 'you'} need{'s' if each.asker else ''} {each.wanted};"
+        f"{each.asker or 'you'} need{'s' if each.asker else ''} {each.requirement};"
         f" the image has {packages[each.name].version}"
-        for each in found
+        for each in obstacles
     )
-    options = _changes(found)
+    options = _changes(obstacles)
     return "\n".join(dict.fromkeys(texts)), f"put others before the image's: {options}"
 
 
@@ -84,8 +84,8 @@ def _conflicts(
         try:
             resolution.compile(asking)
         except Refusal as error:
-            found = [each for each in _read(error.text) if _differs(resolution, each)]
-            new = [each for each in found if each.name not in asking.changeable]
+            differing = [each for each in _read(error.text) if _differs(resolution, each)]
+            new = [each for each in differing if each.name not in asking.changeable]
             if not new:
                 return
             yield from new
@@ -111,22 +111,22 @@ def _read(text: str) -> Iterator[Conflict]:
 
 def _differs(resolution: Resolution, conflict: Conflict) -> bool:
     installed = resolution.facts.packages.get(conflict.name)
-    wanted = conflict.needs.specifier
-    if STAND_IN in str(wanted):
+    versions = conflict.needs.specifier
+    if STAND_IN in str(versions):
         return False
-    return installed is not None and not wanted.contains(installed.version, prereleases=True)
+    return installed is not None and not versions.contains(installed.version, prereleases=True)
 
 
-def _tree(resolution: Resolution, found: Sequence[Conflict]) -> Iterator[str]:
+def _tree(resolution: Resolution, obstacles: Sequence[Conflict]) -> Iterator[str]:
     packages = resolution.facts.packages
-    for asker in dict.fromkeys(each.asker for each in found):
+    for asker in dict.fromkeys(each.asker for each in obstacles):
         yield asker or "your requirements"
-        own = [each for each in found if each.asker == asker]
+        own = [each for each in obstacles if each.asker == asker]
         for number, each in enumerate(own, start=1):
             sign = "└──" if number == len(own) else "├──"
             row = packages[each.name]
             verb = "need" if not asker else "needs"
-            text = f"{sign} {verb} {each.wanted}"
+            text = f"{sign} {verb} {each.requirement}"
             yield f"{text}; the image has {row.version}{_protection(resolution, each.name)}"
 
 
@@ -139,17 +139,17 @@ def _protection(resolution: Resolution, name: str) -> str:
     )
 
 
-def _ways_out(resolution: Resolution, found: Sequence[Conflict]) -> Iterator[str]:
-    if askers := [each for each in dict.fromkeys(each.asker for each in found) if each]:
+def _ways_out(resolution: Resolution, obstacles: Sequence[Conflict]) -> Iterator[str]:
+    if askers := [each for each in dict.fromkeys(each.asker for each in obstacles) if each]:
         yield f"ask for another version of {' or '.join(each.split()[0] for each in askers)}"
-    yield f"build an image with {', '.join(dict.fromkeys(each.wanted for each in found))}"
-    names = dict.fromkeys(each.name for each in found)
+    yield f"build an image with {', '.join(dict.fromkeys(each.requirement for each in obstacles))}"
+    names = dict.fromkeys(each.name for each in obstacles)
     broken = [other for name in names for other in resolution.facts.compiled_against(name)]
     risk = f"; {', '.join(dict.fromkeys(broken))} may then crash" if broken else ""
-    yield f"put others before the image's: {_changes(found)}{risk}"
+    yield f"put others before the image's: {_changes(obstacles)}{risk}"
 
 
-def _changes(found: Sequence[Conflict]) -> str:
+def _changes(obstacles: Sequence[Conflict]) -> str:
     """Return the options that let the packages of the image be replaced."""
-    names = dict.fromkeys(each.name for each in found)
+    names = dict.fromkeys(each.name for each in obstacles)
     return " ".join(f"--allow-change {name}" for name in names)

@@ -32,9 +32,9 @@ def _newest(
     None is known of a package that has pre-releases only, and of one that no index has.
     """
     added = {each: chosen.get(normal(Requirement(each).name), "") for each in lines}
-    wanted = [each for each, version in added.items() if version]
-    finished = [each for each in wanted if not Version(added[each]).is_prerelease]
-    for some in (wanted, finished):
+    named = [each for each, version in added.items() if version]
+    finished = [each for each in named if not Version(added[each]).is_prerelease]
+    for some in (named, finished):
         with suppress(Refusal):
             return resolution.newest(some) if some else {}
     return {}

@@ -142,8 +142,8 @@ class Resolution:
     def versions(self, lock: Pylock) -> dict[str, str]:
         """Return the versions in a lock, by name, without those of the image's packages."""
         lines = read_pins(lock, (), self.container.code).lines
-        found = (line.partition("==") for line in lines if STAND_IN not in line)
-        return {name: version for name, _, version in found}
+        parts = (line.partition("==") for line in lines if STAND_IN not in line)
+        return {name: version for name, _, version in parts}
 
     def _prepare_code(self, question: Question) -> None:
         """Let uv ask the user's own code what it needs; later, nothing can change the code."""
@@ -209,9 +209,9 @@ class Resolution:
         self, mounts: Mounts, lines: Iterable[str], *words: str, strategy: Sequence[str] = _BEST
     ) -> str:
         """Return the lock of lines of requirements; raise ``Refusal`` if uv finds none."""
-        wanted = mounts.reads[0] / "wanted.txt"
-        write_lines(wanted, [*self._sources, *lines])
-        done = self.container.uv(mounts, *_COMPILE, *strategy, *words, str(wanted))
+        requirements = mounts.reads[0] / "wanted.txt"
+        write_lines(requirements, [*self._sources, *lines])
+        done = self.container.uv(mounts, *_COMPILE, *strategy, *words, str(requirements))
         if done.returncode:
             raise Refusal(done.returncode, done.stderr)
         return done.stdout

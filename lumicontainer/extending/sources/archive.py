@@ -49,10 +49,10 @@ def _paths(folder: Path, prefix: str, skipped: Collection[str]) -> Iterator[str]
         raise _refuse(folder, why, "name a folder that has only the code")
     try:
         with os.scandir(folder / prefix) as entries:
-            found = sorted(entries, key=lambda each: each.name)
+            ordered = sorted(entries, key=lambda each: each.name)
     except OSError as error:
         raise refused(error, "cannot read the source", str(folder / prefix)) from error
-    for each in found:
+    for each in ordered:
         name = f"{prefix}{each.name}"
         if each.name in skipped:
             continue

@@ -64,20 +64,20 @@ class PreparedSource(NamedTuple):
 class Prepared(NamedTuple):
     """Hold the files of all references."""
 
-    found: Sequence[PreparedSource] = ()
+    sources: Sequence[PreparedSource] = ()
 
     @property
     def lines(self) -> tuple[str, ...]:
         """Return the requirements by which uv finds them."""
-        return tuple(each.line for each in self.found)
+        return tuple(each.line for each in self.sources)
 
     def with_names(self, name_of: Callable[[PreparedSource], str]) -> "Prepared":
         """Return them with the names that ``name_of`` finds where only code knows them."""
-        return Prepared([each._replace(name=each.name or name_of(each)) for each in self.found])
+        return Prepared([each._replace(name=each.name or name_of(each)) for each in self.sources])
 
     def named_in(self, lock: Pylock) -> Pylock:
         """Return a lock that names where they are from, not the copies for one call."""
-        origins = {normal(each.name): each.origin for each in self.found}
+        origins = {normal(each.name): each.origin for each in self.sources}
         return replace(lock, packages=[_name_origin(each, origins) for each in lock.packages])
 
 
@@ -169,10 +169,10 @@ def _write_version(path: Path, commit: str, described: str) -> None:
 def _find_folder(top: Path, name: str) -> Path | None:
     """Return where a folder of a repository is; None if there is none, or a link leads out."""
     try:
-        found = (top / name).resolve(strict=True)
+        folder = (top / name).resolve(strict=True)
     except (OSError, RuntimeError, ValueError):  # A loop of links, for Python < 3.13, or a NUL.
         return None
-    return found if found.is_dir() and found.is_relative_to(top) else None
+    return folder if folder.is_dir() and folder.is_relative_to(top) else None
 
 
 def project_name(folder: Path) -> str:

@@ -9,7 +9,7 @@ from lumicontainer.core.model.requirements import requirement
 from lumicontainer.core.yaml import nodes
 from lumicontainer.core.yaml.parse import parse_yaml
 from lumicontainer.errors import InputError, Problem, Problems
-from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, Draft, FileLine, fault, imported_text
+from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, Draft, FileLine, fault, read_imported
 from lumicontainer.importing.environment import add_variable
 from lumicontainer.importing.lists.requirements import add_line, add_requirement, file_lines
 from lumicontainer.packages.conda import (
@@ -30,7 +30,7 @@ _OF_PIP = re.compile(r"#\s*pip\s+(\S+)\s+@\s+(\S+)")
 def read_environment(draft: Draft, name: str) -> None:
     """Add the lines of an environment; raise ``InputError`` if the file is none."""
     shown, problems = display(draft.folder / name), Problems()
-    root = parse_yaml(imported_text(draft, name), shown, problems)
+    root = parse_yaml(read_imported(draft, name), shown, problems)
     problems.raise_if_any()
     entries = root.entries if isinstance(root, nodes.Mapping) else ()
     listed = dependencies(root)
@@ -43,8 +43,8 @@ def read_environment(draft: Draft, name: str) -> None:
             for each in listed:
                 _add_dependency(line, each)
         elif isinstance(node, nodes.Mapping) and key.text == "variables":
-            for variable, given in node.entries:
-                _add_variable(_at(line, variable), given)
+            for variable, value in node.entries:
+                _add_variable(_at(line, variable), value)
         else:
             line.decided("conda_keys", key.text)
 
@@ -55,9 +55,9 @@ def _at(line: FileLine, node: nodes.Node) -> FileLine:
     return line._replace(number=node.place.line, text=text)
 
 
-def _add_variable(line: FileLine, given: nodes.Node) -> None:
-    if isinstance(given, nodes.Scalar):
-        add_variable(line, line.text, given.text)
+def _add_variable(line: FileLine, value: nodes.Node) -> None:
+    if isinstance(value, nodes.Scalar):
+        add_variable(line, line.text, value.text)
     else:
         line.refuse("expected a text")
 
@@ -87,9 +87,9 @@ def read_specs(draft: Draft, name: str) -> None:
             line.note(NOT_NEEDED, "packages come from apt and pip")
         else:
             add_package(line)
-    for number, text in enumerate(imported_text(draft, name).split("\n"), 1):
-        if found := _OF_PIP.match(text):
-            _add_wheel(FileLine(draft, name, number, f"{found[1]} @ {found[2]}"), *found.groups())
+    for number, text in enumerate(read_imported(draft, name).split("\n"), 1):
+        if match := _OF_PIP.match(text):
+            _add_wheel(FileLine(draft, name, number, f"{match[1]} @ {match[2]}"), *match.groups())
 
 
 def _add_wheel(line: FileLine, package: str, url: str) -> None:
@@ -124,11 +124,11 @@ def add_package(line: FileLine) -> None:
         line.decided("conda_other", name)
 
 
-def _add_python(line: FileLine, wanted: str) -> None:
-    if why := fault(requirement, wanted):
+def _add_python(line: FileLine, package: str) -> None:
+    if why := fault(requirement, package):
         line.refuse(why)
         return
-    add_requirement(line, wanted)
+    add_requirement(line, package)
     rows = line.draft.lines
     if rows[-1].outcome == CARRIED:
-        rows[-1] = rows[-1]._replace(note=f"as the Python package {wanted}")
+        rows[-1] = rows[-1]._replace(note=f"as the Python package {package}")

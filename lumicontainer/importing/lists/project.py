@@ -8,7 +8,7 @@ from typing import Any
 from packaging.utils import canonicalize_name
 
 from lumicontainer.errors import Fault, InputError, Problem
-from lumicontainer.importing.draft import NOT_NEEDED, Draft, FileLine, bounded, imported_text
+from lumicontainer.importing.draft import NOT_NEEDED, Draft, FileLine, limit_entries, read_imported
 from lumicontainer.importing.lists.requirements import add_option, add_requirement
 from lumicontainer.packages.indexes import other_indexes, project_indexes, table_of
 from lumicontainer.packages.lines import Option
@@ -41,7 +41,7 @@ def read_project(draft: Draft, name: str) -> None:
     if DEPENDENCIES[1] not in project:
         raise InputError(_lists_none(name, project))
     sources = UvSources(data)
-    for each in bounded(name, listed_requirements(data, DEPENDENCIES), "requirement"):
+    for each in limit_entries(name, listed_requirements(data, DEPENDENCIES), "requirement"):
         if isinstance(each, Fault):
             FileLine(draft, name, 1, "dependencies").refuse(each.what)
         else:
@@ -59,7 +59,7 @@ def _lists_none(name: str, project: Mapping[str, Any]) -> Problem:
 
 
 def _add_indexes(draft: Draft, name: str, text: str, indexes: Iterable[Option]) -> None:
-    for each in bounded(name, indexes, "index"):
+    for each in limit_entries(name, indexes, "index"):
         add_option(_line(draft, name, text, each.value), *each)
 
 
@@ -80,7 +80,7 @@ def _note_rest(line: FileLine, text: str, data: Mapping[str, Any]) -> None:
         "dependency-groups": table_of(data, "dependency-groups"),
     }
     for name, groups in tables.items():
-        for group in bounded(line.file, groups, "group"):
+        for group in limit_entries(line.file, groups, "group"):
             here = _line(line.draft, line.file, text, f"{group} =")
             _note_choice(here.part(f"{name}.{group}"))
 
@@ -91,12 +91,12 @@ def _note_choice(line: FileLine) -> None:
 
 def _line(draft: Draft, name: str, text: str, word: str) -> FileLine:
     """Return the line of a file on which a text stands first."""
-    found = text.find(word)
-    return FileLine(draft, name, text.count("\n", 0, max(found, 0)) + 1, word)
+    at = text.find(word)
+    return FileLine(draft, name, text.count("\n", 0, max(at, 0)) + 1, word)
 
 
 def _read(draft: Draft, name: str) -> tuple[str, Mapping[str, Any]]:
-    text = imported_text(draft, name)
+    text = read_imported(draft, name)
     try:
         return text, read_toml(text)
     except TomlError as error:
@@ -111,7 +111,7 @@ def read_uv_lock(draft: Draft, name: str) -> None:
     Raises ``InputError`` if the file is no lock of uv.
     """
     text, data = _read(draft, name)
-    packages = [*bounded(name, read_packages(data), "package")]
+    packages = [*limit_entries(name, read_packages(data), "package")]
     if not packages:
         hint = "uv export --no-hashes writes a requirements.txt"
         raise InputError(Problem("expected a lock of uv with packages", name, hint=hint))
@@ -145,13 +145,13 @@ def read_locked_packages(draft: Draft, name: str) -> None:
 
     Raises ``InputError`` if the file is no such lock.
     """
-    text = imported_text(draft, name)
+    text = read_imported(draft, name)
     try:
         lock = read_pylock(text)
     except PylockError as error:
         place, hint = display(draft.folder / name), "let uv, pip or pdm write the lock"
         raise InputError(Problem("expected a lock of PEP 751", place, str(error), hint)) from error
-    for each in bounded(name, lock.packages, "package"):
+    for each in limit_entries(name, lock.packages, "package"):
         line = _line(draft, name, text, f'name = "{each.name}"').part(each.name)
         meant = requirement_of(each, lock.default_groups or (), draft.folder.absolute())
         if isinstance(meant, Fault):

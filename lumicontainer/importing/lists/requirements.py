@@ -47,9 +47,9 @@ def read_requirements(draft: Draft, name: str, seen: Sequence[str] = ()) -> None
 
 def file_lines(draft: Draft, name: str) -> list[FileLine]:
     """Return the lines of a file as pip reads them, and hide the passwords of their URLs."""
-    found = [*requirement_lines(read_bytes(draft.folder, name))]
-    hide_passwords(name, [each.text for each in found])
-    return [FileLine(draft, name, each.line, each.text) for each in found]
+    rows = [*requirement_lines(read_bytes(draft.folder, name))]
+    hide_passwords(name, [each.text for each in rows])
+    return [FileLine(draft, name, each.line, each.text) for each in rows]
 
 
 def add_line(line: FileLine, seen: Sequence[str] = ()) -> None:
@@ -136,10 +136,10 @@ def index_option(setting: str, value: str) -> Option | None:
 
     None if it chooses no index.
     """
-    found = _SETTING.fullmatch(setting)
-    if found and found[1].lower() == _CONFIG_FILE and value not in ("", "/dev/null"):
+    match = _SETTING.fullmatch(setting)
+    if match and match[1].lower() == _CONFIG_FILE and value not in ("", "/dev/null"):
         return Option("--config-file", value)
-    return option_of_setting(found[1], value) if found else None
+    return option_of_setting(match[1], value) if match else None
 
 
 def sets_index(text: str) -> bool:
@@ -157,9 +157,9 @@ def add_option(line: FileLine, option: str, value: str) -> None:
         line.decided("pip_options", option)
 
 
-def add_requirement(line: FileLine, given: str, *, hashed: bool = False) -> None:
+def add_requirement(line: FileLine, text: str, *, hashed: bool = False) -> None:
     """Add a requirement as pip reads it: a name with versions, a URL or a path."""
-    bare = given.strip()
+    bare = text.strip()
     if _FILE.search(bare):
         line.refuse("it is a file, not the name of a package")
         return
@@ -194,8 +194,8 @@ def _add_named(line: FileLine, read: Requirement, *, hashed: bool) -> None:
     if row and not read.specifier.contains(row["version"], prereleases=True):
         line.refuse(row["refuse"])
         return
-    asked = f"{read.specifier} was asked for" if read.specifier else ""
-    if line.decided("python", name, asked):
+    remark = f"{read.specifier} was asked for" if read.specifier else ""
+    if line.decided("python", name, remark):
         return
     read.marker = None
     plain = str(read)
@@ -215,10 +215,10 @@ def package_of(repository: str) -> str:
 
 def _source(text: str) -> dict[str, str]:
     """Return the source that a requirement's URL names, or nothing."""
-    found = re.search(r"(?:git\+)?(?:https?|ssh|git)://\S+", text)
-    if not found:
+    match = re.search(r"(?:git\+)?(?:https?|ssh|git)://\S+", text)
+    if not match:
         return {}
-    url = found[0]
+    url = match[0]
     return git_source(url.removeprefix("git+")) if url.startswith("git+") else url_source(url)
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 
-from lumicontainer.importing.draft import FileLine, bounded, hide_passwords
+from lumicontainer.importing.draft import FileLine, limit_entries, hide_passwords
 from lumicontainer.importing.lists.requirements import add_option
 from lumicontainer.packages.indexes import SETTINGS, pip_indexes, uv_indexes
 from lumicontainer.packages.lines import Option
@@ -42,7 +42,7 @@ def add_settings(line: FileLine, path: str, content: bytes) -> bool:
     name, text = PurePosixPath(path).name, content.decode("utf-8", "replace")
     try:
         hide_passwords(line.file, [text])
-        options = [*bounded(line.file, _READERS[name](text), "setting")]
+        options = [*limit_entries(line.file, _READERS[name](text), "setting")]
     except (ValueError, configparser.Error):
         line.refuse(f"it is no valid {name}, which may choose an index")
         return True

@@ -79,14 +79,14 @@ def _loop(text: str, values: Mapping[str, str]) -> Group | None:
 
 def _heredoc(text: str) -> Group | None:
     first, _, rest = text.partition("\n")
-    found = _HEREDOC.fullmatch(first)
-    if not found or not re.search(r"sh\b", first.replace(found["word"], "", 1)):
+    match = _HEREDOC.fullmatch(first)
+    if not match or not re.search(r"sh\b", first.replace(match["word"], "", 1)):
         return None
-    lines = [line.lstrip("\t") if found["tabs"] else line for line in rest.split("\n")]
-    if found["word"] not in lines or lines.index(found["word"]) < len(lines) - 1:
+    lines = [line.lstrip("\t") if match["tabs"] else line for line in rest.split("\n")]
+    if match["word"] not in lines or lines.index(match["word"]) < len(lines) - 1:
         return None
     body = "\n".join(lines[:-1])
     # The outer shell puts in values, which may be others than those of the inner one.
-    if not found["quote"] and re.search(r"[$`\\]", body):
+    if not match["quote"] and re.search(r"[$`\\]", body):
         return None
     return Group(body, 1)

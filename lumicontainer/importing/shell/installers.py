@@ -51,12 +51,12 @@ def read_installer(line: FileLine, command: Command, places: Places) -> bool:
     for verb, read in _READERS[table].items():
         size = len(verb.split())
         if " ".join(options.operands[:size]) == verb:
-            if _DRY_RUN.intersection(name for name, _ in options.given):
+            if _DRY_RUN.intersection(name for name, _ in options.pairs):
                 line.note(NOT_NEEDED, "a dry run installs nothing")
                 return True
-            found = (requirements.index_option(*each) for each in command.assigned.items())
-            given = (*options.given, *filter(None, found))
-            read(line, Options(given, options.operands[size:]), places)
+            indexes = (requirements.index_option(*each) for each in command.assigned.items())
+            pairs = (*options.pairs, *filter(None, indexes))
+            read(line, Options(pairs, options.operands[size:]), places)
             return True
     return False
 
@@ -93,12 +93,12 @@ def _apt(line: FileLine, options: Options, places: Places) -> None:
 
 
 def _pip(line: FileLine, options: Options, places: Places) -> None:
-    is_offline = any(option == "--no-index" for option, _ in options.given)
+    is_offline = any(option == "--no-index" for option, _ in options.pairs)
     for word in options.operands:
         part = line.part(word)
         if not (is_offline and _refuse_of_folder(part, word)):
             _add_requirement(part, word, places)
-    for option, value in options.given:
+    for option, value in options.pairs:
         held = option in ("-f", "--find-links") and places.lost(value)
         if held and held.outcome == NOT_NEEDED:
             held.note(line.part(f"{option} {value}"))
@@ -163,7 +163,7 @@ def _read_file(line: FileLine, path: str, places: Places) -> None:
 
 
 def _conda(line: FileLine, options: Options, places: Places, default: str = "") -> None:
-    files = [value for name, value in options.given if name in ("-f", "--file")]
+    files = [value for name, value in options.pairs if name in ("-f", "--file")]
     for path in files or ([default] if default else []):
         name = places.name_of(path)
         if not name and (lost := places.lost(path)):
@@ -179,7 +179,7 @@ def _conda(line: FileLine, options: Options, places: Places, default: str = "") 
 def _sync(line: FileLine, options: Options, places: Places) -> None:
     """Add what ``uv sync`` installs: the packages of the lock, or what the project requires."""
     groups = {"--extra", "--group", "--only-group", "--all-extras", "--all-groups", "--package"}
-    if chosen := [name for name, _ in options.given if name in groups]:
+    if chosen := [name for name, _ in options.pairs if name in groups]:
         line.refuse(f"the option '{chosen[0]}' chooses a part of the project: {_PROJECT}")
         return
     for name, read in (("uv.lock", project.read_uv_lock), ("pyproject.toml", project.read_project)):

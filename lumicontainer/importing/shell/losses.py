@@ -46,8 +46,8 @@ class Lost(NamedTuple):
 
 def whole_path(path: str, folder: str) -> str:
     """Return the absolute path of a word in a folder, without ``.`` and ``..``."""
-    found = posixpath.normpath(posixpath.join(folder or "/", path))
-    return f"/{found.lstrip('/')}"
+    whole = posixpath.normpath(posixpath.join(folder or "/", path))
+    return f"/{whole.lstrip('/')}"
 
 
 class Losses:
@@ -99,17 +99,17 @@ class Losses:
         if not bare.startswith(("/", ".")) and UNKNOWN in whole and first in self._names:
             return self._names[first]
         if "*" in word or "?" in word:
-            found = (lost for path, lost in self._paths.items() if fnmatchcase(path, whole))
-            return next(found, None)
+            matching = (lost for path, lost in self._paths.items() if fnmatchcase(path, whole))
+            return next(matching, None)
         return None
 
     def find_in(self, text: str, folder: str) -> Lost | None:
         """Return the first thing that a text names and that is not there."""
         named = {*re.findall(r"\$\{?(\w+)", text)} if self._variables else ()
         lost = next((self._variables[name] for name in named if name in self._variables), None)
-        return lost or next(self._found(text, folder), None)
+        return lost or next(self._each_in(text, folder), None)
 
-    def _found(self, text: str, folder: str) -> Iterator[Lost]:
+    def _each_in(self, text: str, folder: str) -> Iterator[Lost]:
         for word in _WORD.findall(_ADDRESS.sub("", text)):
             if lost := self.find(word, folder):
                 yield lost

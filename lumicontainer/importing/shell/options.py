@@ -12,7 +12,7 @@ import yaml
 class Options(NamedTuple):
     """Hold the options of a command with their values, and its other words."""
 
-    given: tuple[tuple[str, str], ...] = ()
+    pairs: tuple[tuple[str, str], ...] = ()
     """Each option by its whole name; the value of one that has none is empty."""
     operands: tuple[str, ...] = ()
     unknown: str = ""
@@ -53,11 +53,11 @@ def words_behind(program: str, words: Sequence[str]) -> list[str] | None:
 def read_options(program: str, words: Sequence[str]) -> Options:
     """Return the options and the operands among the words behind a program's name."""
     try:
-        given, operands = getopt.gnu_getopt([*words], *_names(program))
+        options, operands = getopt.gnu_getopt([*words], *_names(program))
     except getopt.GetoptError as error:
         dashes = "--" if len(error.opt) > 1 else "-"
         return Options(unknown=f"{dashes}{error.opt}")
-    pairs = tuple((name, value.removeprefix("=")) for name, value in given)
+    pairs = tuple((name, value.removeprefix("=")) for name, value in options)
     return Options(pairs, tuple(operands))
 
 

@@ -31,8 +31,8 @@ def products(text: str, command: Command | None) -> Iterator[str]:
 
 def variables(text: str) -> list[str]:
     """Return the variables that a command sets, but for lists of folders, which others extend."""
-    found = _SETS.match(text)
-    return [found[1]] if found and not found[1].endswith("PATH") else []
+    match = _SETS.match(text)
+    return [match[1]] if match and not match[1].endswith("PATH") else []
 
 
 def _nothing(words: Sequence[str]) -> Iterator[str]:
@@ -66,9 +66,9 @@ def _unpacked(words: Sequence[str]) -> Iterator[str]:
 
 def _of_archives(text: str) -> Iterator[str]:
     tars = (part.partition("tar")[2] for part in re.split("[|;&]", text) if _TAR.search(part))
-    found = [folder for part in tars for folder in _FOLDER.findall(part)[-1:]]
-    yield from found
-    folders = [*dict.fromkeys(found)][:_MOST]
+    targets = [folder for part in tars for folder in _FOLDER.findall(part)[-1:]]
+    yield from targets
+    folders = [*dict.fromkeys(targets)][:_MOST]
     for word in dict.fromkeys(re.findall(r"[\w.+/:~%-]+", text)):
         if ARCHIVE.search(word):
             for name in _stems(word):
@@ -106,8 +106,8 @@ def saved_as(words: Sequence[str]) -> str:
             return next(iter(words[number + 1 :]), "")
         if word.startswith(f"{long}="):
             return word.partition("=")[2]
-        if found := re.fullmatch(rf"-[a-zA-NP-Z]*?{letter}=?(.+)", word):
-            return found[1]
+        if match := re.fullmatch(rf"-[a-zA-NP-Z]*?{letter}=?(.+)", word):
+            return match[1]
     return ""
 
 

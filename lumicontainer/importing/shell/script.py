@@ -308,14 +308,14 @@ class ShellReader:
             return False
         names = (self.copies.find(whole_path(word, scope.folder)) for word in command.words[1:])
         copied = [name for name in names if name and self.draft.has_file(name)]
-        found = [self.copies.add_settings(line, name, written[0]) for name in copied]
-        return any(found) or (not found and line.decided("pip_options", "--config-file"))
+        results = [self.copies.add_settings(line, name, written[0]) for name in copied]
+        return any(results) or (not results and line.decided("pip_options", "--config-file"))
 
     def _sets_index_alone(self, line: FileLine, command: Command) -> bool:
         """Add the indexes that variables choose; return whether the command does nothing else."""
         settings = command.settings()
-        found = [name for name, value in settings.items() if add_index(line, name, value)]
-        return bool(found) and len(found) == len(command.words[1:] or settings)
+        names = [name for name, value in settings.items() if add_index(line, name, value)]
+        return bool(names) and len(names) == len(command.words[1:] or settings)
 
     def _note_empty(self, line: FileLine, scope: _Scope, before: int) -> None:
         """Add the variables by which a command would install more, or that nothing is left."""

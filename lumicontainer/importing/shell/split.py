@@ -126,18 +126,18 @@ def _ends(text: str) -> Iterator[tuple[int, int]]:
     """Yield where a command ends, and how many characters separate it from the next one."""
     at = depth = 0
     words: list[tuple[str, str]] = []
-    while found := _TOKEN.search(text, at):
-        mark, at = found[0], found.end()
-        if found["word"]:
-            words.append((found["tabs"] and r"\t*", found["word"]))
+    while match := _TOKEN.search(text, at):
+        mark, at = match[0], match.end()
+        if match["word"]:
+            words.append((match["tabs"] and r"\t*", match["word"]))
         elif mark in _DEPTH:
             depth = max(0, depth + _DEPTH[mark])
         elif mark == "\n" and words:
-            at = _after_heredocs(text, found.start(), words)
+            at = _after_heredocs(text, match.start(), words)
             words = []
         # The body of a heredoc stands behind the whole line.
         elif mark in _SEPARATORS and not depth and not words:
-            yield found.start(), len(mark)
+            yield match.start(), len(mark)
 
 
 def end_of_group(text: str) -> int:
@@ -146,26 +146,26 @@ def end_of_group(text: str) -> int:
     Brackets in the body of a heredoc are not the shell's.
     """
     at = depth = 0
-    while found := _TOKEN.search(text, at):
-        mark, at = found[0], found.end()
+    while match := _TOKEN.search(text, at):
+        mark, at = match[0], match.end()
         depth += _DEPTH.get(mark, 0)
-        if found["word"] or depth <= 0:
-            return 0 if found["word"] else at
+        if match["word"] or depth <= 0:
+            return 0 if match["word"] else at
     return 0
 
 
 def _after_heredocs(text: str, at: int, words: Sequence[tuple[str, str]]) -> int:
     """Return where the line ends that ends the last of the heredocs that begin behind ``at``."""
     for tabs, word in words:
-        found = re.compile(rf"^{tabs}{re.escape(word)}$", re.MULTILINE).search(text, at)
-        at = found.end() if found else len(text)
+        match = re.compile(rf"^{tabs}{re.escape(word)}$", re.MULTILINE).search(text, at)
+        at = match.end() if match else len(text)
     return at
 
 
 def _unquoted(text: str) -> str:
     """Return a text without what is quoted; a command in it stays visible by its ``(``."""
     bare = re.sub(r"\$\{\w+\}", "", re.sub(r"'[^']*'", "", without_silence(text)))
-    bare = re.sub(r'"((?:\\.|[^"\\])*)"', lambda found: "(" if "$(" in found[1] else "", bare)
+    bare = re.sub(r'"((?:\\.|[^"\\])*)"', lambda match: "(" if "$(" in match[1] else "", bare)
     return re.sub(r"\\.", "", bare).strip()
 
 
@@ -216,13 +216,13 @@ def expand_variables(text: str, values: Mapping[str, str]) -> str:
     """
     room = MAX_TEXT
 
-    def value(found: re.Match[str]) -> str:
+    def value(match: re.Match[str]) -> str:
         nonlocal room
-        known, mark = values.get(found["name"] or found["bare"]), found["mark"] or ""
+        known, mark = values.get(match["name"] or match["bare"]), match["mark"] or ""
         if mark.endswith("+") if known else mark.endswith("-"):
-            result = expand_variables(found["other"], values)
+            result = expand_variables(match["other"], values)
         elif known is None:
-            result = found[0]
+            result = match[0]
         else:
             result = "" if "+" in mark else known
         room -= len(result)

@@ -133,10 +133,10 @@ def _fields(kind: str, value: str, values: Mapping[str, str]) -> Iterator[str | 
     elif kind == "double":
         if "`" in value:
             raise _UnknownError
-        known = _expanded(re.sub(r"\\\$", "\0", value), values)
-        yield re.sub(r"\\([\\\"`\n])", lambda found: found[1].strip("\n"), known).replace("\0", "$")
+        known = _expand(re.sub(r"\\\$", "\0", value), values)
+        yield re.sub(r"\\([\\\"`\n])", lambda match: match[1].strip("\n"), known).replace("\0", "$")
     else:
-        known = _expanded(value, values)
+        known = _expand(value, values)
         if "$" not in value:
             yield known
         else:
@@ -145,11 +145,11 @@ def _fields(kind: str, value: str, values: Mapping[str, str]) -> Iterator[str | 
                 yield from [each] * bool(each)
 
 
-def _expanded(text: str, values: Mapping[str, str]) -> str:
-    found = expand_variables(text, values)
-    if "$" in found:
+def _expand(text: str, values: Mapping[str, str]) -> str:
+    known = expand_variables(text, values)
+    if "$" in known:
         raise _UnknownError
-    return found
+    return known
 
 
 def _repaired(tokens: Iterator[Token]) -> Iterator[Token]:

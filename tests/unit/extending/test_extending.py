@@ -395,7 +395,7 @@ error: No solution found when resolving dependencies
 
 
 def test_what_a_package_needs_is_read_from_the_message_of_uv() -> None:
-    found = [(each.asker, each.wanted) for each in conflicts._read(UV)]
+    found = [(each.asker, each.requirement) for each in conflicts._read(UV)]
     assert found == [("vllm 0.16.0", "torch ==2.9.1"), ("", "vllm ==0.16.0")]
 
 

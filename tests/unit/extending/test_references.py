@@ -242,13 +242,13 @@ def prepare(word: str, folder: Path, mirrors: dict[str, str] | None = None) -> t
 
 def names(prepared: Prepared) -> dict[str, str]:
     """Return the names in the archive of a source, each with the target of a link."""
-    with tarfile.open(prepared.found[0].file) as archive:
+    with tarfile.open(prepared.sources[0].file) as archive:
         return {each.name.partition("/")[2]: each.linkname for each in archive}
 
 
 def locked(prepared: Prepared) -> dict[str, object]:
     """Return the row of a source in a lock that uv printed."""
-    (source,) = prepared.found
+    (source,) = prepared.sources
     archive = PackageArchive(path="x", hashes={"sha256": HASH})
     package = Package(name=canonicalize_name(source.name), version=Version("1.0"), archive=archive)
     lock = replace(read_pylock(f"{LOCK}packages = []\n"), packages=[package])

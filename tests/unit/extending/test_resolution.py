@@ -313,7 +313,7 @@ def resolve(index: Index, line: str, image: Facts = IMAGE) -> str:
     """Return what is wrong with what an image would get; empty if it fits."""
     order = Order(index.work / "image.sif", Additions((line,)), frozenset(), "")
     try:
-        extension._resolved(index.resolution(image), order, Prepared(), Progress("none"))
+        extension._resolve(index.resolution(image), order, Prepared(), Progress("none"))
     except InputError as error:
         return str(error)
     return ""

@@ -31,4 +31,4 @@ def test_each_option_is_known_with_its_value(table: str, command: str) -> None:
         found = read_options(table, [option, "x"])
         assert found.unknown == "", option
         assert found.operands == (() if value else ("x",)), option
-        assert found.given[0][1] == ("x" if value else ""), option
+        assert found.pairs[0][1] == ("x" if value else ""), option

@@ -87,8 +87,6 @@ def test_a_function_that_acts_is_called_by_an_imperative() -> None:
             if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or is_property(node):
                 continue
             first = node.name.strip("_").partition("_")[0]
-            if module.partition(".")[0] in ("extending", "importing"):
-                continue
             own = module == "inside.checking" and node.name in WORDS_OF_CHECKS
             if is_participle(first) and acts(node) and not own:
                 found.append(f"{module}.{node.name}")

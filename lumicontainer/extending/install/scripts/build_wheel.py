@@ -46,8 +46,8 @@ def settings() -> dict:  # type: ignore[type-arg]
         return {}
     # Python has it from 3.11 on, and pip before.
     name = "tomllib" if sys.version_info >= (3, 11) else "pip._vendor.tomli"
-    found = importlib.import_module(name).loads(file.read_text("utf-8"))
-    return dict(found.get("build-system", {}))
+    table = importlib.import_module(name).loads(file.read_text("utf-8"))
+    return dict(table.get("build-system", {}))
 
 
 if __name__ == "__main__":
