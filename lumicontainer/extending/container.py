@@ -58,8 +58,8 @@ class Container:
 
     def named_folders(self) -> list[Path]:
         """Return the folders of packages that the user or pip's configuration names."""
-        given = self.folder / GIVEN
-        return [*self.site.folders, *([given] if given.is_dir() else [])]
+        sources = self.folder / GIVEN
+        return [*self.site.folders, *([sources] if sources.is_dir() else [])]
 
     def uv(self, mounts: Mounts, *words: str, quiet: bool = True) -> process.Finished:
         """Run uv; see ``run``. Builds print nothing if ``quiet``.
