@@ -13,8 +13,9 @@ from lumicontainer.api.recipes import RecipeRequest
 from lumicontainer.api.values import OnProgress, progress_of
 from lumicontainer.cache import explain, written
 from lumicontainer.cache.explain import InputChange, Needed
+from lumicontainer.cache.objects import Entry, object_name
 from lumicontainer.cache.shared.shared import SharedCache
-from lumicontainer.cache.store import Cache, Entry, object_name
+from lumicontainer.cache.store import Cache
 from lumicontainer.cache.usage import size_limit, uses
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.errors import HostError, Problem

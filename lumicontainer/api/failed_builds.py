@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lumicontainer.cache.store import LAYER
+from lumicontainer.cache.objects import LAYER
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.host.recipes import locate_recipe
 from lumicontainer.sandbox.failures.failure import OPENER

@@ -9,11 +9,12 @@ from lumicontainer.api.caching import CacheRow, Examination, Pruned, PruneReques
 from lumicontainer.api.recipes import RecipeRequest
 from lumicontainer.api.values import OnProgress, progress_of
 from lumicontainer.cache import pruning
+from lumicontainer.cache.objects import Entry
 from lumicontainer.cache.shared import contents
 from lumicontainer.cache.shared.contents import Published
 from lumicontainer.cache.shared.publish import DAMAGED, NEW, THERE, objects_of, publish
 from lumicontainer.cache.shared.shared import FOLDER, SharedCache
-from lumicontainer.cache.store import Cache, Entry
+from lumicontainer.cache.store import Cache
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import InputError, Problem

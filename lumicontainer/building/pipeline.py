@@ -11,7 +11,7 @@ from lumicontainer.building import disk_space
 from lumicontainer.building.checks import smoke
 from lumicontainer.building.layers import additions, fetch, layers
 from lumicontainer.building.layers import base as bases
-from lumicontainer.cache import store
+from lumicontainer.cache import objects
 from lumicontainer.core.model import Platform
 from lumicontainer.core.plan.steps import Compile, Plan, Step
 from lumicontainer.core.render.render import render, render_help, render_notes
@@ -107,7 +107,7 @@ async def _stacked(builder: Builder) -> Stack:
     missing = [step for step in _missing_steps(builder) if step.compiled]
     slots = asyncio.Semaphore(_compiles_at_once(builder, missing))
 
-    async def compile_wheels(work: Compile) -> store.Entry:
+    async def compile_wheels(work: Compile) -> objects.Entry:
         below = await ready[work.parent]
         async with slots:
             return await layers.wheels(builder, work, below)
@@ -126,7 +126,7 @@ async def _stacked(builder: Builder) -> Stack:
     return stack
 
 
-async def compile_layer(builder: Builder, name: str) -> store.Entry:
+async def compile_layer(builder: Builder, name: str) -> objects.Entry:
     """Compile the wheels of one layer into the cache, on the cached layers below it.
 
     Raises ``InputError`` if the layer compiles nothing, or if a layer below is not cached.
@@ -181,7 +181,7 @@ async def _pack(builder: Builder, stack: Stack, partial: Path, labels: Mapping[s
     with builder.progress.step("pack") as task:
         run = StepRun(builder, "pack", stack, task)
         run.output = partial
-        notes, top = run.root / "notes", run.root / store.LAYER
+        notes, top = run.root / "notes", run.root / objects.LAYER
         no_links.write_tree(notes, render_notes(plan, document=definition, labels=labels))
         if builder.runtime.checks_tree and not (run.image and run.image.starts):
             await _complete_tree(run, notes)
@@ -203,7 +203,7 @@ async def _complete_tree(run: StepRun, notes: Path) -> None:
     await run_as_root(run, *no_links.copy_command(notes, run.builder.place.sandbox / "tree"))
 
 
-def _public_mirror(base: store.Entry, release: str) -> str:
+def _public_mirror(base: objects.Entry, release: str) -> str:
     """Return the mirror in the base's apt sources, the distribution's default."""
     try:
         text = process.capture(["unsquashfs", "-cat", str(base.layer), "etc/apt/sources.list"])

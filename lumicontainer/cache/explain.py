@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lumicontainer.cache.store import Entry, object_name, step_name
+from lumicontainer.cache.objects import Entry, object_name, step_name
 from lumicontainer.core.plan.steps import BASE, Plan
 
 CACHED, MISSING, OPEN = "cached", "missing", "cached if the layers below do not change"

@@ -18,19 +18,18 @@ name when it is complete and flushed, and all its bytes are verified before use.
 
 import contextlib
 import errno
-import hashlib
 import json
 import math
 import os
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
-from io import BufferedReader
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from lumicontainer.cache import drafts, pruning, written
+from lumicontainer.cache.integrity import Damaged, prove, sha256
+from lumicontainer.cache.objects import ENTRY, LARGEST, SUMS, Entry, parse_entry
 from lumicontainer.system import flock
 from lumicontainer.system.files.ages import seconds_since
 from lumicontainer.system.files.regular import open_no_link
@@ -39,94 +38,8 @@ from lumicontainer.system.files.user_cache import require_private, unwritable
 from lumicontainer.system.files.write import sync
 from lumicontainer.system.os_errors import refused
 
-LAYER, INDEX, ENTRY, SUMS = "layer.squashfs", "files.json", "entry.json", "sums"
-IMAGE = "image"
-"""In the layer of a base that is an image file: where the data are that the layer does not have."""
-IN_PLACE, PACKED = "in the file", "packed again"
-FILES, PACKED_IMAGE, GZIP_IMAGE = "files", "image", "gzip image"
-"""The kinds of objects made of an image file: the index, and the file system packed again."""
-LARGEST = 16 << 20
-"""Bytes of a file that is read before its digest is known."""
 _FOLDERS = ("objects", "held", "images", "bad", "locks")
 UNREADABLE = "repeat the command; if it fails again, remove this folder: a build makes it again"
-
-
-@dataclass(frozen=True)
-class Entry:
-    """Hold the facts of one object."""
-
-    folder: Path
-    name: str
-    key: str
-    step: str
-    kind: str
-    """``layer``, ``wheels``, ``gzip`` (a layer in that compression), or made of an image file."""
-    parent: str
-    """The ``tree`` below it; empty for a base."""
-    inputs: Mapping[str, Any]
-    digest: str
-    """The digest of all its files except ``entry.json``."""
-    size: int = field(compare=False)
-    used: float = field(compare=False)
-    """The time of its last use, in seconds since 1970."""
-    publisher: str = field(default="", compare=False)
-    """Who vouches for an object of a shared cache."""
-
-    @property
-    def tree(self) -> str:
-        """Return the digest of the tree of a layer and all layers below it."""
-        return hashlib.sha256(f"{self.parent} {self.digest}".encode()).hexdigest()
-
-    @property
-    def shown(self) -> str:
-        """Return the name of its step in a build."""
-        return step_name(self.step, self.kind)
-
-    @property
-    def layer(self) -> Path:
-        """Return the squashfs of a layer."""
-        return self.folder / LAYER
-
-    @property
-    def image_form(self) -> str:
-        """Return where the data of a base's image file are; empty if its layer has them."""
-        try:
-            return (self.folder / IMAGE).read_text().strip()
-        except OSError:
-            return ""
-
-    def sha256(self, name: str) -> str:
-        """Return the recorded sha256 of one of its files."""
-        rows = (line.split("  ", 1) for line in (self.folder / SUMS).read_text().splitlines())
-        return next(digest for digest, file in rows if file == name)
-
-
-def object_name(key: str, parent: str) -> str:
-    """Return the name of the object of the step ``key`` on the tree ``parent``."""
-    return hashlib.sha256(f"{key} {parent}".encode()).hexdigest()
-
-
-def conversion_key(entry: Entry, compression: str) -> str:
-    """Return the key of a layer's copy in another compression."""
-    return hashlib.sha256(f"{compression} {entry.digest}".encode()).hexdigest()
-
-
-def image_key(kind: str, image: str) -> str:
-    """Return the key of an object made of an image file."""
-    return hashlib.sha256(f"{kind} {image}".encode()).hexdigest()
-
-
-_SHOWN = {"wheels": "compile", "gzip": "gzip"}
-_SHOWN |= {FILES: "read files", PACKED_IMAGE: "pack again", GZIP_IMAGE: "pack as gzip"}
-
-
-def step_name(step: str, kind: str) -> str:
-    """Return the name in a build of the step that makes an object."""
-    return f"{step}: {_SHOWN[kind]}" if kind in _SHOWN else step
-
-
-class Damaged(Exception):  # noqa: N818 - callers catch it
-    """An object differs from what was stored."""
 
 
 class Cache:
@@ -331,55 +244,9 @@ class Cache:
         (self.root / "held" / check).touch()
 
 
-def parse_entry(folder: Path, about: bytes, sums: bytes, *, size: int, used: float) -> Entry | None:
-    """Return the object of ``folder`` with the content of its two records; None if invalid."""
-    try:
-        facts = _facts(about)
-        rows = [row for row in sums.decode().splitlines() if not row.endswith(f"  {ENTRY}")]
-        digest = hashlib.sha256("\n".join(rows).encode()).hexdigest()
-        return Entry(folder, folder.name, **facts, digest=digest, size=size, used=used)
-    except ValueError:
-        return None
-
-
-def _facts(about: bytes) -> dict[str, Any]:
-    """Return what an object says about itself; raise ``ValueError`` if that is damaged."""
-    try:
-        data = json.loads(about)
-        facts = {each: data[each] for each in ("key", "step", "kind", "parent", "inputs")}
-        # A lone surrogate could be neither hashed nor printed.
-        json.dumps(facts, ensure_ascii=False).encode()
-    except (KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f"{ENTRY} is invalid: {error}") from error
-    texts = (facts[each] for each in ("key", "step", "kind", "parent"))
-    if not all(isinstance(each, str) for each in texts):
-        raise ValueError(f"{ENTRY} has a value of another type")
-    if not isinstance(facts["inputs"], dict):
-        raise ValueError(f"{ENTRY} has inputs of another type")
-    return facts
-
-
 def _read(path: Path) -> bytes:
     with open_no_link(path) as file:
         return file.read(LARGEST)
-
-
-def prove(folder: Path, name: str = "") -> None:
-    """Raise ``Damaged`` if a byte of an object differs, ``FileNotFoundError`` if it is missing.
-
-    ``name`` is its name if that of the folder differs. Raises ``OSError`` if the system cannot read
-    it, such as a client that lost its server for a moment.
-    """
-    if not folder.is_dir():
-        raise FileNotFoundError(folder)
-    try:
-        names = {path.name for path in folder.iterdir()}
-        prove_files(names, lambda file: open_no_link(folder / file), name or folder.name)
-    except OSError as error:
-        # It is missing, or no file: a folder, a link, a pipe.
-        if error.errno in (None, errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO):
-            raise Damaged(str(error)) from error
-        raise
 
 
 def _prove(folder: Path) -> None:
@@ -389,50 +256,3 @@ def _prove(folder: Path) -> None:
         raise
     except OSError as error:
         raise refused(error, "cannot read the cache", str(folder), UNREADABLE) from error
-
-
-def prove_files(names: Collection[str], opened: Callable[[str], BufferedReader], name: str) -> None:
-    """Raise ``Damaged`` if a byte of the files of the object ``name`` differs."""
-
-    def read(file: str) -> bytes:
-        with opened(file) as stream:
-            return stream.read(LARGEST)
-
-    named, present = sums_of(read(SUMS)), {*names} - {SUMS}
-    if present != named.keys():
-        raise Damaged(f"its files differ from its sums: {sorted(present ^ named.keys())}")
-    for file, digest in named.items():
-        with opened(file) as stream:
-            if hashlib.file_digest(stream, "sha256").hexdigest() != digest:
-                raise Damaged(f"{file} has changed: its sha256 differs")
-    try:
-        about = _facts(read(ENTRY))
-        if object_name(about["key"], about["parent"]) != name:
-            raise Damaged("it belongs to another object")
-    except ValueError as error:
-        raise Damaged(str(error)) from error
-
-
-def sums_of(content: bytes) -> dict[str, str]:
-    """Return the sha256 of each file that sums name; raise ``Damaged`` if they are invalid."""
-    try:
-        # Not splitlines(), which accepts a damaged line end as another kind of it.
-        rows = [line.split("  ", 1) for line in content.decode().removesuffix("\n").split("\n")]
-        named = {name: digest for digest, name in rows}
-    except ValueError as error:
-        raise Damaged(f"its sums are invalid: {error}") from error
-    if len(named) < len(rows):
-        raise Damaged("its sums name a file twice")
-    if strange := next(filter(_is_strange, named), ""):
-        raise Damaged(f"invalid name of a file: {strange[:60]!a}")
-    return named
-
-
-def _is_strange(name: str) -> bool:
-    return "/" in name or "\0" in name or name in (".", "..")
-
-
-def sha256(path: Path) -> str:
-    """Return the sha256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lumicontainer.cache import written
-from lumicontainer.cache.store import (
+from lumicontainer.cache.objects import (
     FILES,
     GZIP_IMAGE,
     PACKED_IMAGE,
-    Cache,
     Entry,
     conversion_key,
     image_key,
 )
+from lumicontainer.cache.store import Cache
 from lumicontainer.errors import InputError
 from lumicontainer.image import records
 from lumicontainer.system.files.write import write_whole

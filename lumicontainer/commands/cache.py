@@ -18,8 +18,9 @@ from lumicontainer.api.caching import (
 from lumicontainer.api.recipes import RecipeRequest
 from lumicontainer.api.shared_cache import PublishRequest
 from lumicontainer.cache.explain import Needed
+from lumicontainer.cache.objects import step_name
 from lumicontainer.cache.shared.shared import FOLDER
-from lumicontainer.cache.store import UNREADABLE, step_name
+from lumicontainer.cache.store import UNREADABLE
 from lumicontainer.commands import context
 from lumicontainer.commands.parser import add_verb
 from lumicontainer.errors import EXAMINED_FAILED, OK, HostError, InputError, Problem

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from lumicontainer.cache.explain import stack_of
+from lumicontainer.cache.objects import Entry
 from lumicontainer.cache.shared.shared import SharedCache
-from lumicontainer.cache.store import Cache, Entry
+from lumicontainer.cache.store import Cache
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.host.machine import free_memory

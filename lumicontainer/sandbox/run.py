@@ -8,7 +8,7 @@ import shutil
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from pathlib import Path
 
-from lumicontainer.cache.store import Entry
+from lumicontainer.cache.objects import Entry
 from lumicontainer.constants import ENGINE_PREFIXES
 from lumicontainer.core.plan.seal import SEAL
 from lumicontainer.host import machine

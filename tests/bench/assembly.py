@@ -15,7 +15,8 @@ from pathlib import Path
 from extensions import PACKAGES, install_words
 from table import LUMICONTAINER, peak, row, seconds, times
 
-from lumicontainer.cache.store import LAYER, Cache
+from lumicontainer.cache.objects import LAYER
+from lumicontainer.cache.store import Cache
 from lumicontainer.cache.usage import uses
 from lumicontainer.constants import EPOCH
 from lumicontainer.extending.extension import lock_path

@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 
 from lumicontainer.api.caching import MARK_LIFE
-from lumicontainer.cache import store as cache
-from lumicontainer.cache import usage
+from lumicontainer.cache import objects, usage
 from lumicontainer.cache.explain import MISSING, walk
+from lumicontainer.cache.store import UNREADABLE, Cache
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.image import sif
 from lumicontainer.image.inspect import KEY_LABEL
 from lumicontainer.system import flock, units
+from lumicontainer.system.files.regular import open_no_link
 
 from .conftest import Ask, Hello, Run, succeeded
 
@@ -34,17 +35,17 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def store(place: Path) -> cache.Cache:
-    return cache.Cache(place).open()
+def store(place: Path) -> Cache:
+    return Cache(place).open()
 
 
-def put(store: cache.Cache, about: dict[str, Any], *, size: int = 1000) -> cache.Entry:
-    draft = store.draft(cache.object_name(about["key"], about["parent"]))
-    (draft / cache.LAYER).write_bytes(about["key"].encode().ljust(size))
+def put(store: Cache, about: dict[str, Any], *, size: int = 1000) -> objects.Entry:
+    draft = store.draft(objects.object_name(about["key"], about["parent"]))
+    (draft / objects.LAYER).write_bytes(about["key"].encode().ljust(size))
     return store.store(draft, about)
 
 
-def layer(store: cache.Cache, step: str, *, used: float = 0) -> cache.Entry:
+def layer(store: Cache, step: str, *, used: float = 0) -> objects.Entry:
     about = {"key": step, "step": step, "kind": "layer", "parent": "", "inputs": {}}
     entry = put(store, about)
     moment = time.time() - used
@@ -52,7 +53,7 @@ def layer(store: cache.Cache, step: str, *, used: float = 0) -> cache.Entry:
     return entry
 
 
-def build(store: cache.Cache, folder: Path) -> list[cache.Entry]:
+def build(store: Cache, folder: Path) -> list[objects.Entry]:
     """Put into the cache what a build of the recipe ``hello`` puts there."""
     plan = planned(resolve(open_catalog(folder).materials("hello", "workstation")))
     while True:
@@ -84,7 +85,7 @@ def test_an_empty_cache_is_reported_and_not_made(lumicontainer: Run, ask: Ask, p
     assert not place.exists()
 
 
-def test_list_prints_step_kind_size_age_and_total(lumicontainer: Run, store: cache.Cache) -> None:
+def test_list_prints_step_kind_size_age_and_total(lumicontainer: Run, store: Cache) -> None:
     both = layer(store, "python", used=7300), layer(store, "base", used=200)
     *rows, total = lumicontainer("cache", "list").stdout.splitlines()
     assert rows[1].split()[:2] == ["base", "layer"]
@@ -95,7 +96,7 @@ def test_list_prints_step_kind_size_age_and_total(lumicontainer: Run, store: cac
     assert total == f"2 objects, {size} of at most 1.0 MiB, in {store.root}"
 
 
-def test_list_names_images_that_use_an_object(ask: Ask, store: cache.Cache, tmp_path: Path) -> None:
+def test_list_names_images_that_use_an_object(ask: Ask, store: Cache, tmp_path: Path) -> None:
     shared, top, idle = (layer(store, step) for step in ("shared", "top", "idle"))
     image = make_image(tmp_path / "an image.sif", top.key)
     usage.note(store, image, (shared, top), ())
@@ -113,7 +114,7 @@ def test_list_names_images_that_use_an_object(ask: Ask, store: cache.Cache, tmp_
 
 
 @pytest.mark.parametrize("objects", [[[1]], [{}], [None], 1, {}])
-def test_a_note_with_wrong_values_is_no_bug(ask: Ask, store: cache.Cache, objects: Any) -> None:
+def test_a_note_with_wrong_values_is_no_bug(ask: Ask, store: Cache, objects: Any) -> None:
     """A user's editor or a disk may change it."""
     top = layer(store, "top")
     usage.note(store, make_image(store.root / "image.sif", top.key), (top,), ())
@@ -122,7 +123,7 @@ def test_a_note_with_wrong_values_is_no_bug(ask: Ask, store: cache.Cache, object
     assert [each["images"] for each in ask("cache", "list")["objects"]] == [[]]
 
 
-def test_verify_finds_nothing_in_a_whole_cache(lumicontainer: Run, store: cache.Cache) -> None:
+def test_verify_finds_nothing_in_a_whole_cache(lumicontainer: Run, store: Cache) -> None:
     layer(store, "base", used=5000)
     done = lumicontainer("cache", "verify")
     assert (done.returncode, done.stdout) == (0, "1 object whole\n")
@@ -144,15 +145,15 @@ def test_a_cache_that_is_not_a_folder_is_refused(
     assert (done.returncode, done.stdout, done.stderr) == (3, "", error)
 
 
-def test_verify_moves_damage_aside(lumicontainer: Run, ask: Ask, store: cache.Cache) -> None:
+def test_verify_moves_damage_aside(lumicontainer: Run, ask: Ask, store: Cache) -> None:
     layer(store, "whole")
     broken, nameless = layer(store, "broken"), layer(store, "nameless")
     broken.layer.write_bytes(b"?")
-    (nameless.folder / cache.ENTRY).unlink()
+    (nameless.folder / objects.ENTRY).unlink()
     done = lumicontainer("cache", "verify")
     assert done.returncode == 1
     for text in (
-        f"damaged: broken: {cache.LAYER} has changed",
+        f"damaged: broken: {objects.LAYER} has changed",
         f"damaged: {nameless.name[:12]}: its files differ",
         "1 object whole",
         "the next build makes them again",
@@ -170,7 +171,7 @@ def test_verify_moves_damage_aside(lumicontainer: Run, ask: Ask, store: cache.Ca
     assert "has changed" in damaged["why"]
 
 
-def test_prune_removes_the_oldest_until_the_rest_fits(ask: Ask, store: cache.Cache) -> None:
+def test_prune_removes_the_oldest_until_the_rest_fits(ask: Ask, store: Cache) -> None:
     for age, step in enumerate(("new", "old", "older")):
         layer(store, step, used=age * 100)
     one = ask("cache", "list")["bytes"] // 3
@@ -183,13 +184,13 @@ def test_prune_removes_the_oldest_until_the_rest_fits(ask: Ask, store: cache.Cac
     assert [each["step"] for each in ask("cache", "list")["objects"]] == ["new"]
 
 
-def test_prune_removes_what_was_not_used_for_days(ask: Ask, store: cache.Cache) -> None:
+def test_prune_removes_what_was_not_used_for_days(ask: Ask, store: Cache) -> None:
     for step, days in (("new", 1), ("old", 3)):
         layer(store, step, used=days * 86_400)
     assert [each["step"] for each in ask("cache", "prune", "--max-age", 2)["removed"]] == ["old"]
 
 
-def test_prune_to_nothing_leaves_what_a_build_uses(lumicontainer: Run, store: cache.Cache) -> None:
+def test_prune_to_nothing_leaves_what_a_build_uses(lumicontainer: Run, store: Cache) -> None:
     used, idle = layer(store, "used"), layer(store, "idle")
     held = flock.shared(store.use_lock(used.name))
     assert held is not None
@@ -203,9 +204,9 @@ def test_prune_to_nothing_leaves_what_a_build_uses(lumicontainer: Run, store: ca
     assert store.names() == [used.name]
 
 
-def test_prune_removes_what_serves_nobody(ask: Ask, store: cache.Cache, tmp_path: Path) -> None:
+def test_prune_removes_what_serves_nobody(ask: Ask, store: Cache, tmp_path: Path) -> None:
     entry, broken = layer(store, "whole"), layer(store, "broken")
-    (broken.folder / cache.ENTRY).unlink()
+    (broken.folder / objects.ENTRY).unlink()
     for name in ("gone", "there"):
         usage.note(store, make_image(tmp_path / name, entry.key), (entry,), ())
     (tmp_path / "gone").unlink()
@@ -227,50 +228,49 @@ def test_prune_removes_what_serves_nobody(ask: Ask, store: cache.Cache, tmp_path
     assert not store.has_passed(old)
 
 
-Unreadable = Callable[[str, str], cache.Entry]
+Unreadable = Callable[[str, str], objects.Entry]
 
 
 @pytest.fixture
-def unreadable(store: cache.Cache, monkeypatch: pytest.MonkeyPatch) -> Unreadable:
+def unreadable(store: Cache, monkeypatch: pytest.MonkeyPatch) -> Unreadable:
     """Store objects with a file that the system cannot open, as on a disk with bad blocks."""
-    bad, usual = set[Path](), cache.open_no_link
+    bad = set[Path]()
 
     def open_or_fail(path: Path) -> BufferedReader:
         if path in bad:
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
-        return usual(path)
+        return open_no_link(path)
 
-    def store_unreadable(step: str, file: str) -> cache.Entry:
+    def store_unreadable(step: str, file: str) -> objects.Entry:
         entry = layer(store, step)
         bad.add(entry.folder / file)
         return entry
 
-    monkeypatch.setattr(cache, "open_no_link", open_or_fail)
+    for module in ("store", "integrity"):
+        monkeypatch.setattr(f"lumicontainer.cache.{module}.open_no_link", open_or_fail)
     return store_unreadable
 
 
-@pytest.mark.parametrize("file", [cache.ENTRY, cache.LAYER])
+@pytest.mark.parametrize("file", [objects.ENTRY, objects.LAYER])
 def test_verify_names_what_cannot_be_read_and_leaves_it(
-    lumicontainer: Run, store: cache.Cache, unreadable: Unreadable, file: str
+    lumicontainer: Run, store: Cache, unreadable: Unreadable, file: str
 ) -> None:
     entry = unreadable("base", file)
     done = lumicontainer("cache", "verify")
-    shown = "base" if file == cache.LAYER else entry.name[:12]
+    shown = "base" if file == objects.LAYER else entry.name[:12]
     assert done.returncode == 1
     assert f"cannot be read: {shown}: Input/output error\n" in done.stdout
     assert f"  where: {entry.folder}\n" in done.stdout
-    assert f"    hint: {cache.UNREADABLE}\n" in done.stdout
+    assert f"    hint: {UNREADABLE}\n" in done.stdout
     assert "were moved" not in done.stdout
     printed = json.loads(lumicontainer("cache", "verify", "--json").stdout)
     assert (printed["damaged"], len(printed["unreadable"])) == ([], 1)
     assert store.names() == [entry.name]
 
 
-def test_prune_removes_what_cannot_be_read(
-    ask: Ask, store: cache.Cache, unreadable: Unreadable
-) -> None:
-    unreadable("base", cache.LAYER)
-    unreadable("python", cache.ENTRY)
+def test_prune_removes_what_cannot_be_read(ask: Ask, store: Cache, unreadable: Unreadable) -> None:
+    unreadable("base", objects.LAYER)
+    unreadable("python", objects.ENTRY)
     found = ask("cache", "list")
     assert ([each["step"] for each in found["objects"]], found["unreadable"]) == (["base"], 1)
     done = ask("cache", "prune", "--max-size", 0)
@@ -279,7 +279,7 @@ def test_prune_removes_what_cannot_be_read(
     assert list((store.root / "objects").iterdir()) == []
 
 
-def test_prune_leaves_files_of_the_user(ask: Ask, store: cache.Cache) -> None:
+def test_prune_leaves_files_of_the_user(ask: Ask, store: Cache) -> None:
     """Any private folder of the user can be named as the cache."""
     names = ("images/pytorch.sif", "images/run/results", f"images/{'0' * 64}/layer", "bad/notes")
     names += ("held/old", "listings/rows", "objects/.git/config", "objects/data/rows")
@@ -293,7 +293,7 @@ def test_prune_leaves_files_of_the_user(ask: Ask, store: cache.Cache) -> None:
 
 
 def test_explain_names_the_input_that_made_a_step_miss(
-    lumicontainer: Run, ask: Ask, hello: Hello, store: cache.Cache
+    lumicontainer: Run, ask: Ask, hello: Hello, store: Cache
 ) -> None:
     *_, folder = words = ("cache", "explain", *hello())
     build(store, folder)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.cache import store as cache
+from lumicontainer.cache.store import Cache
 
 from ..faults.test_folders_of_others import STRANGER, given_away
 from ..namespaces import as_root, owned, prepared
@@ -34,7 +34,7 @@ def built(hello: Hello, team: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """Return the words that name a recipe, whose objects are in the own cache."""
     monkeypatch.setenv("LUMICONTAINER_CACHE", str(tmp_path / "cache"))
     *_, folder = words = hello()
-    build(cache.Cache(tmp_path / "cache").open(), folder)
+    build(Cache(tmp_path / "cache").open(), folder)
     return words
 
 

@@ -10,17 +10,10 @@ from typing import Any
 import pytest
 
 from lumicontainer.cache import explain, usage
+from lumicontainer.cache.integrity import Damaged, sha256
+from lumicontainer.cache.objects import ENTRY, INDEX, LAYER, SUMS, Entry
 from lumicontainer.cache.shared.shared import FOLDER, SharedCache, Untrusted
-from lumicontainer.cache.store import (
-    ENTRY,
-    INDEX,
-    LAYER,
-    SUMS,
-    Cache,
-    Damaged,
-    Entry,
-    sha256,
-)
+from lumicontainer.cache.store import Cache
 from lumicontainer.cli import main
 from lumicontainer.errors import HostError
 from lumicontainer.sandbox.tree.index import read_index

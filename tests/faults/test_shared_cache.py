@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from lumicontainer.cache.integrity import Damaged
+from lumicontainer.cache.objects import ENTRY, LAYER, SUMS, Entry, object_name
 from lumicontainer.cache.shared import contents, publish, trusted
 from lumicontainer.cache.shared.shared import SharedCache, Untrusted
-from lumicontainer.cache.store import ENTRY, LAYER, SUMS, Cache, Damaged, Entry, object_name
+from lumicontainer.cache.store import Cache
 from lumicontainer.errors import HostError, InputError
 from lumicontainer.system import flock
 from lumicontainer.system.terminal.progress import Progress

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.cache.store import object_name
+from lumicontainer.cache.objects import object_name
 from lumicontainer.constants import HOME
 from lumicontainer.engines import find_engine
 from lumicontainer.host.site import DEBIAN_KEYRING, read_site

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.cache.store import INDEX, SUMS, Cache, Entry
+from lumicontainer.cache.objects import INDEX, SUMS, Entry
+from lumicontainer.cache.store import Cache
 from lumicontainer.host.docker import base as docker_base
 from lumicontainer.host.docker import container
 from lumicontainer.host.docker.container import invocation

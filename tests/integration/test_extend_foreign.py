@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.cache.store import LAYER
+from lumicontainer.cache.objects import LAYER
 from lumicontainer.image.squashfs import form_of
 
 from ..cli.conftest import succeeded

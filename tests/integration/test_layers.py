@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.cache.store import LAYER, Cache
+from lumicontainer.cache.objects import LAYER
+from lumicontainer.cache.store import Cache
 from lumicontainer.cache.usage import uses
 from lumicontainer.constants import EPOCH
 from lumicontainer.system.files.user_cache import cache_root

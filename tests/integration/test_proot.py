@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.cache.store import LAYER
+from lumicontainer.cache.objects import LAYER
 from lumicontainer.host.site import read_site, stage_site
 
 from ..namespaces import prepared

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.cache.store import LAYER
+from lumicontainer.cache.objects import LAYER
 
 from ..faults.real import debian_library
 from ..namespaces import prepared

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer.cache.objects import LAYER
 from lumicontainer.cache.shared.shared import SharedCache
-from lumicontainer.cache.store import LAYER
 
 from ..faults.test_folders_of_others import STRANGER, given_away
 from .conftest import digest, events, install, lumicontainer

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.cache.store import INDEX, LAYER, Cache
+from lumicontainer.cache.objects import INDEX, LAYER
+from lumicontainer.cache.store import Cache
 from lumicontainer.image.sif import root
 from lumicontainer.sandbox.tree.index import Index, differences, read_index
 

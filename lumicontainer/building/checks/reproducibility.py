@@ -6,7 +6,8 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from lumicontainer.building.pipeline import assemble
-from lumicontainer.cache.store import INDEX, Cache, Entry
+from lumicontainer.cache.objects import INDEX, Entry
+from lumicontainer.cache.store import Cache
 from lumicontainer.sandbox.builder import Builder
 from lumicontainer.sandbox.tree.index import differences, read_index
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lumicontainer.building.layers.making import make_object
-from lumicontainer.cache.store import Entry
+from lumicontainer.cache.objects import Entry
 from lumicontainer.constants import HOME, MANIFEST, PROGRAMS, search_path
 from lumicontainer.core import shell
 from lumicontainer.core.model import Bind, LayerFile

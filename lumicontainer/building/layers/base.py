@@ -12,9 +12,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from lumicontainer.building.layers.making import Make, make_object
-from lumicontainer.cache import store as cache
+from lumicontainer.cache import objects
 from lumicontainer.cache.drafts import name_of
-from lumicontainer.cache.store import Entry
+from lumicontainer.cache.objects import Entry
 from lumicontainer.constants import EPOCH
 from lumicontainer.core.plan.steps import BASE
 from lumicontainer.errors import LumicontainerError
@@ -116,17 +116,17 @@ async def _write_layer(builder: Builder, draft: Path, upper: Path) -> FileState:
     ``upper`` is a new folder for the files of the layer.
     """
     source, state = await _verify(builder)
-    form = cache.IN_PLACE
+    form = objects.IN_PLACE
     if reason := in_place.repack_reason(_superblock(source), squashfs.BLOCK_SIZE):
         builder.progress.say(f"the base is packed again, once, into the cache: {reason}")
-        source, form = Source((await _pack_again(builder)).layer), cache.PACKED
+        source, form = Source((await _pack_again(builder)).layer), objects.PACKED
 
     def write() -> None:
         in_place.base_edits(_read(source)).write_layer(draft, upper)
 
     await asyncio.to_thread(write)
     require_unchanged(Path(builder.plan.bootstrap.file), state)
-    (draft / cache.IMAGE).write_text(f"{form}\n")
+    (draft / objects.IMAGE).write_text(f"{form}\n")
     return state
 
 
@@ -134,7 +134,7 @@ async def _require_data(builder: Builder, base: Entry) -> None:
     if not base.image_form or base.name in builder.images:
         return
     state = None
-    if base.image_form == cache.PACKED:
+    if base.image_form == objects.PACKED:
         source = Source((await _pack_again(builder)).layer)
     else:
         source, state = await _verify(builder)
@@ -148,9 +148,9 @@ async def _read_index(builder: Builder, source: Source) -> Path:
     async def make(task: Task, draft: Path) -> None:
         del task
         rows = await asyncio.to_thread(lambda: in_place.read_rows(_read(source)))
-        write_index(draft / cache.INDEX, rows)
+        write_index(draft / objects.INDEX, rows)
 
-    return (await _make(builder, cache.FILES, make)).folder
+    return (await _make(builder, objects.FILES, make)).folder
 
 
 async def source_in(builder: Builder, base: Entry, compression: str) -> tuple[Source, str]:
@@ -166,10 +166,10 @@ async def source_in(builder: Builder, base: Entry, compression: str) -> tuple[So
 
     async def make(task: Task, draft: Path) -> None:
         size = source.size or source.path.stat().st_size
-        words = (source, draft / cache.LAYER, layout.GZIP, partial(task.reached, total=size))
+        words = (source, draft / objects.LAYER, layout.GZIP, partial(task.reached, total=size))
         await asyncio.to_thread(recompress, *words)
 
-    return Source((await _make(builder, cache.GZIP_IMAGE, make)).layer), compression
+    return Source((await _make(builder, objects.GZIP_IMAGE, make)).layer), compression
 
 
 async def _verify(builder: Builder) -> tuple[Source, FileState]:
@@ -187,16 +187,16 @@ async def _pack_again(builder: Builder) -> Entry:
         source, state = await _verify(builder)
         with TemporaryDirectory(dir=builder.place.root) as folder:
             listed = Path(folder) / "files"
-            await asyncio.to_thread(repack, source, draft / cache.LAYER, listed)
+            await asyncio.to_thread(repack, source, draft / objects.LAYER, listed)
         require_unchanged(source.path, state)
 
-    return await _make(builder, cache.PACKED_IMAGE, make)
+    return await _make(builder, objects.PACKED_IMAGE, make)
 
 
 async def _make(builder: Builder, kind: str, make: Make) -> Entry:
-    key = cache.image_key(kind, builder.plan.base_inputs["image"])
+    key = objects.image_key(kind, builder.plan.base_inputs["image"])
     about = {"step": BASE, "kind": kind, "key": key, "parent": "", "inputs": {}}
-    return await make_object(builder, cache.step_name(BASE, kind), about, make)
+    return await make_object(builder, objects.step_name(BASE, kind), about, make)
 
 
 def _read(source: Source) -> Squashfs:

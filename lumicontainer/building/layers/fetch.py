@@ -4,8 +4,10 @@ from collections.abc import Iterator
 
 from lumicontainer.building import disk_space
 from lumicontainer.cache.explain import stack_of
+from lumicontainer.cache.integrity import Damaged
+from lumicontainer.cache.objects import Entry
 from lumicontainer.cache.shared.shared import SharedCache, Untrusted
-from lumicontainer.cache.store import Cache, Damaged, Entry
+from lumicontainer.cache.store import Cache
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.errors import HostError, SpaceError
 from lumicontainer.sandbox.builder import Builder

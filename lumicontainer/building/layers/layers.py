@@ -10,9 +10,9 @@ from typing import Any
 from lumicontainer.building.layers.fetch import take
 from lumicontainer.building.layers.making import find_object, make_object
 from lumicontainer.building.secrets import leaks
-from lumicontainer.cache import store as cache
+from lumicontainer.cache import objects
 from lumicontainer.cache.drafts import name_of
-from lumicontainer.cache.store import Entry
+from lumicontainer.cache.objects import Entry
 from lumicontainer.core.plan.steps import Compile, Step
 from lumicontainer.errors import InputError, JobError, Problem
 from lumicontainer.image.assembly.assemble import Source
@@ -78,7 +78,7 @@ async def _prove(builder: Builder, stack: Stack, locks: Sequence[int]) -> Stack:
 
 def _is_built_elsewhere(builder: Builder, below: Stack) -> bool:
     step = builder.plan.steps[len(below) - 1]
-    name = cache.object_name(step.key, below[-1].tree)
+    name = objects.object_name(step.key, below[-1].tree)
     with flock.attempt(builder.cache.make_lock(name)) as unused:
         return not unused
 
@@ -134,7 +134,7 @@ async def _send(builder: Builder, compiled: Compile, below: Stack, shown: str) -
     The job, not this process, locks them while it compiles.
     """
     assert builder.compile_jobs is not None
-    name = cache.object_name(compiled.key, below[-1].tree)
+    name = objects.object_name(compiled.key, below[-1].tree)
     if entry := await find_object(builder, name):
         builder.progress.cached(shown)
         return entry
@@ -155,12 +155,12 @@ async def in_compression(builder: Builder, entry: Entry, compression: str) -> En
     """Return a layer of which the data have a compression, from the cache or made of ``entry``."""
     if compression == "zstd":
         return entry
-    key = cache.conversion_key(entry, compression)
+    key = objects.conversion_key(entry, compression)
     about = {"step": entry.step, "kind": compression, "key": key, "parent": "", "inputs": {}}
 
     async def make(task: Task, draft: Path) -> None:
         reached = partial(task.reached, total=entry.size)
-        words = (Source(entry.layer), draft / cache.LAYER, GZIP, reached)
+        words = (Source(entry.layer), draft / objects.LAYER, GZIP, reached)
         await asyncio.to_thread(recompress, *words)
 
     return await make_object(builder, f"{entry.step}: {compression}", about, make)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from lumicontainer.building.layers.fetch import take
-from lumicontainer.cache import store as cache
-from lumicontainer.cache.store import Entry
+from lumicontainer.cache import objects
+from lumicontainer.cache.objects import Entry
 from lumicontainer.sandbox.builder import Builder
 from lumicontainer.sandbox.failures.removal import require_files
 from lumicontainer.system import flock
@@ -24,7 +24,7 @@ Make: TypeAlias = Callable[[Task, Path], Awaitable[None]]
 async def make_object(builder: Builder, shown: str, about: Mapping[str, Any], make: Make) -> Entry:
     """Return an object from the cache, or build it; only one build of the user does at a time."""
     store = builder.cache
-    name = cache.object_name(about["key"], about["parent"])
+    name = objects.object_name(about["key"], about["parent"])
     if entry := await find_object(builder, name):
         builder.progress.cached(shown)
         return entry

@@ -5,8 +5,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from lumicontainer.cache.explain import stack_of
+from lumicontainer.cache.integrity import Damaged
+from lumicontainer.cache.objects import Entry
 from lumicontainer.cache.shared.shared import SharedCache
-from lumicontainer.cache.store import Cache, Damaged, Entry
+from lumicontainer.cache.store import Cache
 from lumicontainer.core.plan.steps import BASE, Plan
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.system import flock

@@ -20,9 +20,11 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Self
 
-from lumicontainer.cache import store as objects
+from lumicontainer.cache import integrity, objects
+from lumicontainer.cache.integrity import Damaged
+from lumicontainer.cache.objects import Entry
 from lumicontainer.cache.shared import trusted
-from lumicontainer.cache.store import Cache, Damaged, Entry
+from lumicontainer.cache.store import Cache
 from lumicontainer.cache.written import HASH
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.system import budget, units
@@ -133,14 +135,14 @@ class SharedCache:
             publisher, sums = self._read_trusted(opened)
             draft, left = store.draft(name), opened.size()
             try:
-                for file in objects.sums_of(sums):
+                for file in integrity.sums_of(sums):
                     with opened.open(file) as source, (draft / file).open("wb") as copy:
                         size = os.fstat(source.fileno()).st_size
                         if (left := left - size) < 0:
                             raise Damaged(f"{file} has grown while it was read")
                         copy_range(source.fileno(), 0, copy.fileno(), 0, size)
                 (draft / objects.SUMS).write_bytes(sums)
-                objects.prove(draft, name)
+                integrity.prove(draft, name)
                 # A build with --rebuild did not make it.
                 os.utime(draft / objects.ENTRY, (0, 0))
                 return replace(store.keep(draft), publisher=publisher)
@@ -153,7 +155,7 @@ class SharedCache:
         """Return the damage of an object, whoever owns it; empty if each byte is as recorded."""
         try:
             with self._open_object(name) as opened:
-                objects.prove_files({*opened.names()} - {_SIGNATURE}, opened.open, name)
+                integrity.prove_files({*opened.names()} - {_SIGNATURE}, opened.open, name)
         except (OSError, Damaged) as error:
             return str(error)
         return ""
@@ -235,7 +237,7 @@ class SharedCache:
         try:
             for path in entry.folder.iterdir():
                 shutil.copyfile(path, draft / path.name)
-            objects.prove(draft, entry.name)
+            integrity.prove(draft, entry.name)
             if key:
                 sums = (draft / objects.SUMS).read_bytes()
                 (draft / _SIGNATURE).write_bytes(trusted.sign(sums, key))

@@ -3,14 +3,15 @@
 import os
 from collections.abc import Mapping
 
-from lumicontainer.cache import store
+from lumicontainer.cache import objects
+from lumicontainer.cache.store import Cache
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.sandbox.workspace import Workspace
 
 AGAIN = "repeat the command"
 
 
-def require_files(place: Workspace, cache: store.Cache, proven: Mapping[str, store.Entry]) -> None:
+def require_files(place: Workspace, cache: Cache, proven: Mapping[str, objects.Entry]) -> None:
     """Raise ``HostError`` if another program removed files of the build.
 
     A layer made of what remains would record the others as removed by its step.
@@ -20,7 +21,7 @@ def require_files(place: Workspace, cache: store.Cache, proven: Mapping[str, sto
 
 
 def removal(
-    place: Workspace, cache: store.Cache, proven: Mapping[str, store.Entry]
+    place: Workspace, cache: Cache, proven: Mapping[str, objects.Entry]
 ) -> HostError | None:
     """Return the error for removed files of a build; ``proven`` are the objects that it uses."""
     if not place.is_there():
@@ -35,6 +36,6 @@ def removal(
     return None
 
 
-def _is_whole(entry: store.Entry) -> bool:
-    names = [store.SUMS, store.ENTRY, *([store.LAYER] if entry.kind == "layer" else [])]
+def _is_whole(entry: objects.Entry) -> bool:
+    names = [objects.SUMS, objects.ENTRY, *([objects.LAYER] if entry.kind == "layer" else [])]
     return all(os.path.lexists(entry.folder / name) for name in names)

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from lumicontainer.cache.store import INDEX, LAYER
+from lumicontainer.cache.objects import INDEX, LAYER
 from lumicontainer.image import squashfs
 from lumicontainer.sandbox.tree import snapshot, without_root
 from lumicontainer.sandbox.tree.index import FILE, FOLDER, GONE, Index, Row, with_links, write_index

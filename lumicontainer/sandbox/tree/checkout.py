@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer.cache.store import INDEX, LAYER
+from lumicontainer.cache.objects import INDEX, LAYER
 from lumicontainer.sandbox.tree import snapshot, without_root
 from lumicontainer.sandbox.tree.index import (
     FOLDER,

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer.cache.store import INDEX, LAYER
+from lumicontainer.cache.objects import INDEX, LAYER
 from lumicontainer.constants import EPOCH
 from lumicontainer.image import squashfs
 from lumicontainer.image.assembly import layout

@@ -9,7 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from lumicontainer.cache.store import Cache, prove
+from lumicontainer.cache.integrity import prove
+from lumicontainer.cache.store import Cache
 
 from ...conftest import CHECK
 from ..conftest import check_output, digest, events, write_files

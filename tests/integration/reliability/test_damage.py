@@ -4,7 +4,8 @@ import random
 import shutil
 from pathlib import Path
 
-from lumicontainer.cache.store import Cache, Entry
+from lumicontainer.cache.objects import Entry
+from lumicontainer.cache.store import Cache
 from lumicontainer.cache.usage import uses
 
 from ..conftest import digest

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.cache.store import INDEX, Cache
+from lumicontainer.cache.objects import INDEX
+from lumicontainer.cache.store import Cache
 from lumicontainer.sandbox.tree.index import GONE, read_index
 
 from ..conftest import digest

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.cache.store import SUMS, Cache
+from lumicontainer.cache.objects import SUMS
+from lumicontainer.cache.store import Cache
 
 from ...namespaces import entered, owned, prepared
 from ..conftest import digest, run

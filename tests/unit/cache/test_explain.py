@@ -20,7 +20,7 @@ from lumicontainer.cache.explain import (
     differences,
     walk,
 )
-from lumicontainer.cache.store import Entry, object_name
+from lumicontainer.cache.objects import Entry, object_name
 from lumicontainer.core.plan.plan import make_plan
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.resolve.decisions import Resolved

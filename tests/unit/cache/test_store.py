@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.cache import usage
-from lumicontainer.cache.store import ENTRY, INDEX, LAYER, SUMS, Cache, Entry, object_name
+from lumicontainer.cache.objects import ENTRY, INDEX, LAYER, SUMS, Entry, object_name
+from lumicontainer.cache.store import Cache
 from lumicontainer.errors import HostError
 from lumicontainer.system import flock
 from lumicontainer.system.files.user_cache import cache_root

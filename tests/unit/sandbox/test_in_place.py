@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.cache.store import INDEX
+from lumicontainer.cache.objects import INDEX
 from lumicontainer.errors import InputError
 from lumicontainer.image.assembly.reader import read_squashfs
 from lumicontainer.inside.image import extensible

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.cache.store import INDEX
+from lumicontainer.cache.objects import INDEX
 from lumicontainer.sandbox.tree.index import GONE, read_index
 from lumicontainer.sandbox.tree.snapshot import print_of, read_state, scan
 from lumicontainer.system.user_namespaces import namespace_command
