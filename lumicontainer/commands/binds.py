@@ -6,7 +6,6 @@ import sys
 from lumicontainer.api import starting
 from lumicontainer.api.starting import ImageRequest
 from lumicontainer.commands import context
-from lumicontainer.commands.start import image_fields
 from lumicontainer.errors import HOST_UNFIT, OK
 from lumicontainer.frontends.bash import array_of, exports_of
 from lumicontainer.system.terminal.output import print_json, report, write_document
@@ -21,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the options of the engine as a bash array; fail if the image cannot run here."""
-    request = ImageRequest(**image_fields(arguments))
+    request = context.request_of(ImageRequest, arguments)
     binds = starting.find_binds(request, static=arguments.static)
     needs = binds.needs
     for problem in binds.problems:

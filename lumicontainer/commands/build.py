@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--secret",
         metavar="id=ID,src=FILE",
         **context.REPEATED,
+        dest="secrets",
         help="a file that the scripts of layers can read during the build; it is not stored",
     )
     for option, summary in (
@@ -78,14 +79,11 @@ def _add_job_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Build the image, unless the existing one was built from the same inputs."""
     _check_job_options(arguments)
-    request = BuildRequest(
-        **context.recipe_fields(arguments),
+    request = context.request_of(
+        BuildRequest,
+        arguments,
         output=output_of(arguments.output),
-        options=_options(arguments),
-        locked=arguments.locked,
-        dry_run=arguments.dry_run,
-        check=arguments.check,
-        only_compile=arguments.only_compile,
+        options=context.request_of(BuildOptions, arguments, verify=not arguments.no_verify),
         job=_job(arguments) if arguments.on else None,
     )
     result = building.run_build(request, Progress(arguments.progress), _print_line)
@@ -104,17 +102,6 @@ def _print_result(result: BuildResult, *, as_json: bool) -> int:
         case BuiltImage():
             _print_image(result, as_json=as_json)
     return OK
-
-
-def _options(arguments: argparse.Namespace) -> BuildOptions:
-    return BuildOptions(
-        jobs=arguments.jobs,
-        runtime=arguments.runtime,
-        secrets=arguments.secret,
-        mirrors=arguments.mirror,
-        rebuild=arguments.rebuild,
-        verify=not arguments.no_verify,
-    )
 
 
 def _job(arguments: argparse.Namespace) -> BuildJob:

@@ -66,7 +66,8 @@ def _add_publish(actions: Any) -> argparse.ArgumentParser:
     context.add_options(parser, *context.RECIPE[1:], "--progress")
     summary = "publish the image that was built with the pins of its lock"
     parser.add_argument("--locked", action="store_true", help=summary)
-    parser.add_argument("--all", action="store_true", help="publish every object of the cache")
+    summary = "publish every object of the cache"
+    parser.add_argument("--all", dest="every", action="store_true", help=summary)
     summary = "sign the objects by an SSH key, so that other users can trust the key"
     parser.add_argument("--sign", metavar="KEY", default="", help=summary)
     return parser
@@ -177,7 +178,7 @@ def _verify_shared(arguments: argparse.Namespace) -> int:
 def _prune_request(arguments: argparse.Namespace) -> PruneRequest:
     size = arguments.max_size
     limit = None if size is None else units.parse_size(size, "--max-size")
-    return PruneRequest(limit, arguments.max_age, arguments.dry_run, arguments.others)
+    return context.request_of(PruneRequest, arguments, max_size=limit)
 
 
 def _prune(arguments: argparse.Namespace) -> int:
@@ -221,7 +222,7 @@ def _print_pruned(pruned: Pruned, why: str) -> None:
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    explanation = caching.explain_cache(RecipeRequest(**context.recipe_fields(arguments)))
+    explanation = caching.explain_cache(context.request_of(RecipeRequest, arguments))
     if arguments.json:
         print_json(explanation.as_data())
         return OK
@@ -251,12 +252,7 @@ def _print_missing(explanation: Explanation) -> None:
 
 
 def _publish(arguments: argparse.Namespace) -> int:
-    request = PublishRequest(
-        **{**context.recipe_fields(arguments), "recipe": arguments.recipe or ""},
-        every=arguments.all,
-        locked=arguments.locked,
-        sign=arguments.sign,
-    )
+    request = context.request_of(PublishRequest, arguments)
     publication = shared_cache.publish_objects(request, Progress(arguments.progress))
     place, objects = publication
     if arguments.json:

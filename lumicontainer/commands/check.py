@@ -26,8 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the rules that apply and those that are not known; fail if an error applies."""
-    recipe = context.recipe_fields(arguments)
-    judgment = checking.check(CheckRequest(**recipe, explain=arguments.explain or ""))
+    judgment = checking.check(context.request_of(CheckRequest, arguments))
     resolved, findings = judgment
     if arguments.json:
         print_json(judgment.as_data())

@@ -64,7 +64,7 @@ def _set_completion(action: Any) -> None:
     if action.dest == "shell":
         action.choices = SHELLS
     kind = "any" if (action.dest, action.metavar) == ("recipe", "NAME") else action.dest
-    kind = {"options": "parameter", "verb_words": VERB}.get(kind, kind)
+    kind = {"values": "parameter", "verb_words": VERB}.get(kind, kind)
     if kind in (*KINDS, VERB) and action.nargs != 0:
         action.complete = dict.fromkeys(SHELLS, f"_lumicontainer_{kind}")
     elif action.type is Path or action.metavar in _FILES:

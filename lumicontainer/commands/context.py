@@ -1,15 +1,17 @@
 """Share among verbs: their options, and the fields of requests that these fill."""
 
 import argparse
+import dataclasses
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from lumicontainer.host.recipes import refuse_other_words
 from lumicontainer.jobs import slurm
 from lumicontainer.system.terminal.progress import FORMS
 
+R = TypeVar("R")
 REPEATED: Mapping[str, Any] = {"action": "append", "default": []}
 """Settings of an option that can be repeated."""
 OPTIONS: Mapping[str, dict[str, Any]] = {
@@ -32,12 +34,13 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
     "--set": {
         "metavar": "LAYER.PARAMETER=VALUE",
         **REPEATED,
-        "dest": "options",
+        "dest": "values",
         "help": "set a parameter of a layer; can be repeated",
     },
     "--mirror": {
         "metavar": "FROM=TO",
         **REPEATED,
+        "dest": "mirrors",
         "help": "read URLs that begin with FROM from TO instead, a URL or a folder of this host; "
         "can be repeated; ~/.config/lumicontainer/mirrors.yaml holds permanent ones",
     },
@@ -106,12 +109,11 @@ def find_images(arguments: argparse.Namespace) -> None:
             refuse_other_words(path)
 
 
-def recipe_fields(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the fields of a request that name a recipe and its values."""
-    return {
-        "recipe": arguments.recipe,
-        "platform": arguments.platform,
-        "profile": arguments.profile,
-        "values": arguments.options,
-        "recipes": arguments.recipes,
-    }
+def request_of(kind: type[R], arguments: argparse.Namespace, **more: Any) -> R:
+    """Return a request whose fields are the options of their names, and ``more``.
+
+    An option that was left out leaves the default of its field.
+    """
+    names = {each.name for each in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    options = {name: value for name, value in vars(arguments).items() if value is not None}
+    return kind(**{**{name: options[name] for name in names & options.keys()}, **more})

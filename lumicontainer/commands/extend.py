@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("packages", metavar="PACKAGE", nargs="*", help=summary)
     summary = "requirements.txt, pyproject.toml, pylock.toml or environment.yml; can be repeated"
     add, more = parser.add_argument, context.REPEATED
-    add("-r", "--requirement", metavar="FILE", type=Path, help=summary, **more)
+    add("-r", "--requirement", dest="requirements", metavar="FILE", type=Path, help=summary, **more)
     summary = "a folder of your own code; changes of it need no new file; can be repeated"
     add("--editable", metavar="DIR", type=Path, help=summary, **more)
     summary = "let a package of the image be replaced; can be repeated"
@@ -36,13 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the file and its lock, unless they are what the same call wrote before."""
-    request = ExtendRequest(
-        arguments.image,
-        arguments.output or arguments.into,
-        arguments.packages,
-        requirements=arguments.requirement,
-        editable=arguments.editable,
-        allow_change=arguments.allow_change,
+    request = context.request_of(
+        ExtendRequest,
+        arguments,
+        output=arguments.output or arguments.into,
         into=bool(arguments.into),
         command=f"lumicontainer {shlex.join(sys.argv[1:])}",
     )

@@ -38,13 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the files, and report what became of each line."""
-    request = ImportRequest(
-        arguments.file,
-        arguments.context,
-        arguments.name or "",
-        arguments.output,
-        arguments.platform,
-    )
+    request = context.request_of(ImportRequest, arguments)
     imported = importing.import_file(request)
     if imported.context.detected:
         folder = display(imported.context.folder)

@@ -24,8 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the files, and print their paths."""
-    name, base = arguments.name, arguments.base_image or ""
-    paths = beginning.init(InitRequest(name, arguments.folder, base, arguments.mirror))
+    name = arguments.name
+    paths = beginning.init(context.request_of(InitRequest, arguments))
     write_document("".join(f"{path}\n" for path in paths))
     sys.stdout.flush()
     recipe, _, script, *_ = (shlex.quote(str(path)) for path in paths)

@@ -5,7 +5,7 @@ import argparse
 from lumicontainer.api import starting
 from lumicontainer.api.starting import JobRequest
 from lumicontainer.commands import context
-from lumicontainer.commands.start import command_of, image_fields
+from lumicontainer.commands.start import command_of
 from lumicontainer.errors import OK
 from lumicontainer.system.terminal.output import report, write_document
 
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the number of nodes; default: 1",
     )
     summary = "the ranks of a node; default: one for each GPU of the platform, two without GPUs"
-    add("--ntasks-per-node", metavar="N", type=context.number, help=summary)
+    add("--ntasks-per-node", dest="tasks_per_node", metavar="N", type=context.number, help=summary)
     add("--time", metavar="TIME", type=context.time_limit, help="the time limit, such as 2h")
     add("--partition", metavar="NAME", type=context.slurm_name, help="the partition of the nodes")
     add("--account", metavar="NAME", type=context.slurm_name, help="the project that pays")
@@ -31,15 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the script, which needs no lumicontainer on the nodes."""
-    request = JobRequest(
-        **image_fields(arguments),
-        command=command_of(arguments),
-        nodes=arguments.nodes,
-        tasks_per_node=arguments.ntasks_per_node,
-        time=arguments.time or "",
-        partition=arguments.partition or "",
-        account=arguments.account or "",
-    )
+    request = context.request_of(JobRequest, arguments, command=command_of(arguments))
     script = starting.job_script(request)
     for problem in script.problems:
         report(problem)

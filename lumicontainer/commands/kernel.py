@@ -7,7 +7,6 @@ from pathlib import Path
 from lumicontainer.api import starting
 from lumicontainer.api.starting import KernelRequest
 from lumicontainer.commands import context
-from lumicontainer.commands.start import image_fields
 from lumicontainer.errors import OK
 from lumicontainer.system.terminal.output import report
 
@@ -27,8 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the kernel's specification or the EDF, and print its path."""
-    fields = image_fields(arguments)
-    name, prefix = arguments.name or "", arguments.prefix
-    request = KernelRequest(**fields, name=name, prefix=prefix, edf=arguments.edf)
+    request = context.request_of(KernelRequest, arguments)
     sys.stdout.write(f"{starting.write_kernel(request, report)}\n")
     return OK

@@ -23,8 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the lock; fail if an input has no pin."""
-    recipe = context.recipe_fields(arguments)
-    request = LockRequest(**recipe, output=arguments.output, mirrors=arguments.mirror)
+    request = context.request_of(LockRequest, arguments)
     path, pins, unpinned = locking.lock(request, Progress(arguments.progress))
     say(f"{display(path)}: {units.count(pins, 'pin')}, {unpinned} not pinned")
     write_document(f"{path}\n")

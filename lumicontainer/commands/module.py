@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--env",
         metavar="NAME=VALUE",
         **context.REPEATED,
+        dest="variables",
         help="set a variable in the containers; can be repeated",
     )
     context.add_options(parser, "--platform", "--recipes")
@@ -33,14 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write the modules, and print the commands that load them."""
     prefix = arguments.prefix.absolute()
-    request = ModuleRequest(
-        arguments.image,
-        prefix,
-        tcl=arguments.tcl,
-        variables=arguments.env,
-        platform=arguments.platform,
-        recipes=arguments.recipes,
-    )
+    images = arguments.image
+    request = context.request_of(ModuleRequest, arguments, images=images, prefix=prefix)
     paths, names = starting.write_module_files(request, report)
     for path in paths:
         say(path)

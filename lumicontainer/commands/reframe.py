@@ -6,7 +6,6 @@ from pathlib import Path
 from lumicontainer.api import starting
 from lumicontainer.api.starting import ImageRequest
 from lumicontainer.commands import context
-from lumicontainer.commands.start import image_fields
 from lumicontainer.errors import OK
 from lumicontainer.inside.verify import report
 from lumicontainer.system.terminal import output
@@ -22,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the test class."""
-    text = starting.reframe_test(ImageRequest(**image_fields(arguments)), output.report)
+    text = starting.reframe_test(context.request_of(ImageRequest, arguments), output.report)
     if arguments.output:
         file = str(arguments.output)
         with output_errors(file):

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the document; on stderr, how PRoot builds it if the platform requires PRoot."""
-    request = RenderRequest(**context.recipe_fields(arguments), format=arguments.format)
+    request = context.request_of(RenderRequest, arguments)
     rendered = rendering.render(request)
     write_document(rendered.text)
     if rendered.note:

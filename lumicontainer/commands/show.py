@@ -46,8 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the recipe, platform, profile or layer of the given name."""
-    name, kind = arguments.recipe, arguments.kind or ""
-    shown = documents.show(ShowRequest(**context.recipe_fields(arguments), kind=kind))
+    name = arguments.recipe
+    shown = documents.show(context.request_of(ShowRequest, arguments))
     for other in shown.other_kinds:
         say(f"note: there is a {other} '{name}' too: lumicontainer show {name} --kind {other}")
     if isinstance(shown, ShownDocument):

@@ -5,20 +5,15 @@ import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from lumicontainer import api
+from lumicontainer.api import ImageRequest
+from lumicontainer.commands import context
 from lumicontainer.core import habits
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.host.binds import missing_of_user
 from lumicontainer.system import process
 from lumicontainer.system.terminal.output import report
-
-
-def image_fields(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the fields of a request that name an image, and how it starts."""
-    names = ("image", "platform", "recipes", "extensions")
-    return {name: getattr(arguments, name) for name in names if name in arguments}
 
 
 def command_of(arguments: argparse.Namespace) -> list[str]:
@@ -47,7 +42,13 @@ def command_of(arguments: argparse.Namespace) -> list[str]:
 
 def start(arguments: argparse.Namespace, command: Sequence[str], *, way: str = "exec") -> None:
     """Replace this process by a command in an image; ``way`` is that of ``Engine.execute``."""
-    image = api.inspect(**image_fields(arguments))
+    request = context.request_of(ImageRequest, arguments)
+    image = api.inspect(
+        request.image,
+        platform=request.platform,
+        recipes=request.recipes,
+        extensions=request.extensions,
+    )
     for problem in (*image.warnings, *missing_of_user(os.environ)):
         report(problem)
     if command and "=" not in command[0] and image.key:

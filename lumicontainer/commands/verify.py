@@ -63,17 +63,9 @@ def _read_request(arguments: argparse.Namespace) -> VerifyRequest:
         hint = "add --nodes or --partition, or leave it out"
         raise InputError(Problem("--account is an option of a job", hint=hint))
     nodes, partition = arguments.nodes or 1, arguments.partition or ""
-    request = VerifyRequest(
-        arguments.image,
-        level=arguments.level,
-        names=arguments.names,
-        platform=arguments.platform,
-        recipes=arguments.recipes,
-        recipe=arguments.recipe,
-        host_root=arguments.host_root,
-        required=arguments.require,
-        job=SlurmJob(nodes, partition, arguments.account) if in_job else None,
-    )
+    job = SlurmJob(nodes, partition, arguments.account) if in_job else None
+    required = arguments.require
+    request = context.request_of(VerifyRequest, arguments, required=required, job=job)
     request.require_valid()
     return request
 

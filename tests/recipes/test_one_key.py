@@ -48,7 +48,7 @@ class Asked(NamedTuple):
         words = [self.recipe, "--platform", self.platform, "--profile", self.profile]
         options = [word for option in self.options for word in ("--set", option)]
         arguments = parser.parse_args([*words, *options])
-        return RecipeRequest(**context.recipe_fields(arguments)).resolve()
+        return context.request_of(RecipeRequest, arguments).resolve()
 
 
 def can_be_built(asked: Asked) -> bool:
