@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from lumicontainer.cache.store import INDEX
+from lumicontainer.cache.objects import INDEX
 from lumicontainer.sandbox.runtimes import RUNTIMES
 from lumicontainer.sandbox.tree.index import FILE, GONE, Row, read_index
 
