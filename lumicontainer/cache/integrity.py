@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from io import BufferedReader
 from pathlib import Path
 
-from lumicontainer.cache.objects import ENTRY, LARGEST, SUMS, object_name, read_facts
+from lumicontainer.cache.objects import ENTRY, LARGEST, SUMS, object_name, parse_facts
 from lumicontainer.system.files.regular import open_no_link
 
 
@@ -47,7 +47,7 @@ def prove_files(names: Collection[str], opened: Callable[[str], BufferedReader],
             if hashlib.file_digest(stream, "sha256").hexdigest() != digest:
                 raise Damaged(f"{file} has changed: its sha256 differs")
     try:
-        about = read_facts(read(ENTRY))
+        about = parse_facts(read(ENTRY))
         if object_name(about["key"], about["parent"]) != name:
             raise Damaged("it belongs to another object")
     except ValueError as error:

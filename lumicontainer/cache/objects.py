@@ -94,7 +94,7 @@ def step_name(step: str, kind: str) -> str:
 def parse_entry(folder: Path, about: bytes, sums: bytes, *, size: int, used: float) -> Entry | None:
     """Return the object of ``folder`` with the content of its two records; None if invalid."""
     try:
-        facts = read_facts(about)
+        facts = parse_facts(about)
         rows = [row for row in sums.decode().splitlines() if not row.endswith(f"  {ENTRY}")]
         digest = hashlib.sha256("\n".join(rows).encode()).hexdigest()
         return Entry(folder, folder.name, **facts, digest=digest, size=size, used=used)
@@ -102,7 +102,7 @@ def parse_entry(folder: Path, about: bytes, sums: bytes, *, size: int, used: flo
         return None
 
 
-def read_facts(about: bytes) -> dict[str, Any]:
+def parse_facts(about: bytes) -> dict[str, Any]:
     """Return what an object says about itself; raise ``ValueError`` if that is damaged."""
     try:
         data = json.loads(about)

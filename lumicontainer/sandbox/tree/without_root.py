@@ -107,12 +107,12 @@ def _definitions(tree: Path, rows: Index, modes: Mapping[str, int]) -> Iterable[
     for path, mode in find_paths(tree, *_MODE).items():
         row = rows.get(path)
         owner = f"{row.uid} {row.gid}" if row else "0 0"
-        yield f"{_quoted(path)} m {modes.get(path, int(mode, 8)):o} {owner}\n"
+        yield f"{_quote(path)} m {modes.get(path, int(mode, 8)):o} {owner}\n"
     for path in (path for path, row in rows.items() if row.kind == GONE):
-        yield f"{_quoted(path)} c 0 0 0 0 0\n"
+        yield f"{_quote(path)} c 0 0 0 0 0\n"
 
 
-def _quoted(path: str) -> str:
+def _quote(path: str) -> str:
     """Return a path for a line of definitions; raise ``HostError`` if it takes two lines.
 
     The second one could name a command that mksquashfs runs on the host.
