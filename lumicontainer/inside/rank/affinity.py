@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..environment import DEFAULT, Setting, kept
 from ..launch.launchers import DEEPSPEED, NONE, SLURM, TORCHRUN, Launch
@@ -40,7 +40,7 @@ def decide(context: Context) -> None:
     if gpu is not None and table and not alone and not context.options.no_bind:
         row = _row(context, gpu)
         if row.get("cores"):
-            context.binding = _decided(context, row)
+            context.binding = _decide_binding(context, row)
         else:
             context.warnings.append(
                 f"the platform {context.platform.get('name', '')} lists no cores for the GPU at "
@@ -90,57 +90,90 @@ def place(context: Context, running: frozenset[int] | None = None) -> list[tuple
     return facts
 
 
-def _decided(context: Context, row: Mapping[str, Any]) -> Binding:
-    node, now = context.node, context.node.affinity()
-    own = cpulist.parse_cpus(row["cores"])
-    few = _has_few(context, now)
-    may = _part(context, own) if few else node.permitted(own)
-    if _stays(context, row, now) and not (few and len(now) < len(own) and may - now):
-        if not context.cpus_per_task() and len(now) < len(own) and context.launch.name == SLURM:
-            _note(context, now, f"its GPU's are {cpulist.written(own)} (srun -c {len(own)})")
-        return Binding(now, now & own, changed=False)
-    # Fewer cores would slow the rank down more than distant ones do.
-    if len(may) < (1 if few else min(len(own), len(now))):
-        hint = f"srun --cpus-per-task={len(own)}" if len(now) < len(own) else _WHOLE
-        _note(context, now, f"{_of_own(own, may)}: not bound ({hint})")
-        return Binding(now, now & own, changed=False)
-    cpus = may | node.permitted(_second_threads(node, may, now))
-    if not may <= own:
-        text = f"bound to {cpulist.written(cpus)} (whole nodes have them: --exclusive)"
-        _note(context, now, f"{_of_own(own, may)}: {text}")
-    elif not cpus <= now and (context.cpus_per_task() or not _by_default(context, now)):
-        # Nearly every job has srun's default, which needs no line.
-        others = f"its GPU's are {cpulist.written(own)}: bound to {cpulist.written(cpus)} now"
-        _note(context, now, others)
-    return Binding(cpus, may, changed=True)
+class _Cores(NamedTuple):
+    """The cores between which a rank decides."""
+
+    now: frozenset[int]
+    """It runs on these."""
+    near: frozenset[int]
+    """These are next to its GPU."""
+    free: frozenset[int]
+    """The job may give it these."""
+    unchosen: bool
+    """Nobody chose ``now`` for this rank alone."""
+
+    def can_grow(self) -> bool:
+        """Return whether nobody chose fewer cores than it could have."""
+        return self.unchosen and len(self.now) < len(self.near) and not self.free <= self.now
+
+    def would_lose(self) -> bool:
+        """Return whether it would have fewer cores than now, which slows it more than distance."""
+        fewest = 1 if self.unchosen else min(len(self.near), len(self.now))
+        return len(self.free) < fewest
+
+    def described(self) -> str:
+        near, free = cpulist.written(self.near), cpulist.written(self.near & self.free)
+        return f"of its GPU's cores {near} the job has {free or 'none'}"
+
+
+def _decide_binding(context: Context, row: Mapping[str, Any]) -> Binding:
+    now, near = context.node.affinity(), cpulist.parse_cpus(row["cores"])
+    unchosen = _is_unchosen(context, now)
+    free = _share(context, near) if unchosen else context.node.permitted(near)
+    cores = _Cores(now, near, free, unchosen)
+    if _is_near_or_larger(context, row, now) and not cores.can_grow():
+        _note_fewer(context, cores)
+    elif cores.would_lose():
+        hint = f"srun --cpus-per-task={len(near)}" if len(now) < len(near) else _WHOLE
+        _note(context, now, f"{cores.described()}: not bound ({hint})")
+    else:
+        cpus = free | context.node.permitted(_second_threads(context.node, free, now))
+        _note_change(context, cores, cpus)
+        return Binding(cpus, free, changed=True)
+    return Binding(now, now & near, changed=False)
 
 
 _WHOLE = "use whole nodes: --exclusive"
 
 
-def _of_own(own: frozenset[int], may: frozenset[int]) -> str:
-    cores = cpulist.written(own & may) or "none"
-    return f"of its GPU's cores {cpulist.written(own)} the job has {cores}"
+def _note_fewer(context: Context, cores: _Cores) -> None:
+    """Note that a task of srun without -c stays on fewer cores than its GPU has."""
+    fewer = len(cores.now) < len(cores.near)
+    if fewer and not context.cpus_per_task() and context.launch.name == SLURM:
+        near = cpulist.written(cores.near)
+        _note(context, cores.now, f"its GPU's are {near} (srun -c {len(cores.near)})")
 
 
-def _stays(context: Context, row: Mapping[str, Any], now: frozenset[int]) -> bool:
+def _note_change(context: Context, cores: _Cores, cpus: frozenset[int]) -> None:
+    """Note a binding that differs from a choice of the user."""
+    if not cores.free <= cores.near:
+        text = f"bound to {cpulist.written(cpus)} (whole nodes have them: --exclusive)"
+        _note(context, cores.now, f"{cores.described()}: {text}")
+    # Nearly every job has srun's default, which needs no line.
+    elif not cpus <= cores.now and (context.cpus_per_task() or not _is_default(context, cores.now)):
+        near = cpulist.written(cores.near)
+        text = f"its GPU's are {near}: bound to {cpulist.written(cpus)} now"
+        _note(context, cores.now, text)
+
+
+def _is_near_or_larger(context: Context, row: Mapping[str, Any], now: frozenset[int]) -> bool:
     """Return whether a rank runs inside the CCD of its GPU, or asked for more than a CCD."""
-    node, own = context.node, cpulist.parse_cpus(row["cores"])
+    node, near = context.node, cpulist.parse_cpus(row["cores"])
     reserved = cpulist.parse_cpus(row.get("reserved", ""))
-    ccd = own | reserved | node.ccd(min(own))
+    ccd = near | reserved | node.ccd(min(near))
     # If the mask holds no second threads, srun -c counted cores.
-    most = ccd if _second_threads(node, own, now) else own | reserved
+    most = ccd if _second_threads(node, near, now) else near | reserved
     return (context.cpus_per_task() or 0) > len(most) or now <= ccd
 
 
-def _has_few(context: Context, now: frozenset[int]) -> bool:
+def _is_unchosen(context: Context, now: frozenset[int]) -> bool:
     """Return whether a rank has cores that nobody chose for it alone."""
     # The ranks of these launchers inherit one mask.
     launched = context.launch.name in (TORCHRUN, DEEPSPEED)
-    return (launched and context.number("LOCAL_WORLD_SIZE") != 1) or _by_default(context, now)
+    return (launched and context.number("LOCAL_WORLD_SIZE") != 1) or _is_default(context, now)
 
 
-def _part(context: Context, own: frozenset[int]) -> frozenset[int]:
+def _share(context: Context, near: frozenset[int]) -> frozenset[int]:
     """Return the job's cores next to this rank's GPU, and others up to an even share.
 
     No GPU gets a core of another one.
@@ -150,18 +183,18 @@ def _part(context: Context, own: frozenset[int]) -> frozenset[int]:
     job = node.permitted(frozenset().union(*every))
     # Ranks that do not see each other's GPUs cannot divide the cores.
     if len(gpus) * context.sharers < (context.number("LOCAL_WORLD_SIZE") or 1):
-        return own & job
-    near = [cpulist.parse_cpus(_row(context, gpu).get("cores", "")) & job for gpu in gpus]
-    free = sorted(job.difference(*near))
-    for gpu, cores in zip(gpus, near):
-        more = max(0, min(len(own), len(job) // len(gpus)) - len(cores))
+        return near & job
+    each_near = [cpulist.parse_cpus(_row(context, gpu).get("cores", "")) & job for gpu in gpus]
+    free = sorted(job.difference(*each_near))
+    for gpu, cores in zip(gpus, each_near):
+        more = max(0, min(len(near), len(job) // len(gpus)) - len(cores))
         if gpu == context.gpu:
             return cores | frozenset(free[:more])
         free = free[more:]
-    return own & job
+    return near & job
 
 
-def _by_default(context: Context, now: frozenset[int]) -> bool:
+def _is_default(context: Context, now: frozenset[int]) -> bool:
     """Return whether a rank has the one core that srun gives to a task without ``-c``."""
     requested = context.cpus_per_task()
     return (not requested or requested > len(now)) and now <= context.node.siblings(min(now))

@@ -74,35 +74,51 @@ def settings(context: Context) -> Iterator[Setting]:
     if not visible.by_hip:
         _warn_of_none(context, visible)
         return
-    context.gpu = _of_this_rank(context, visible)
+    context.gpu = _find_gpu(context, visible)
     yield from _variables(context, visible)
 
 
-def _of_this_rank(context: Context, visible: Visible) -> Gpu | None:
-    gpus = visible.by_hip
-    ranks = context.number("LOCAL_WORLD_SIZE")
+def _find_gpu(context: Context, visible: Visible) -> Gpu | None:
+    """Return the GPU of this rank; None if it has several, or if that is unknown."""
+    gpus, ranks = visible.by_hip, context.number("LOCAL_WORLD_SIZE")
     local = context.number("LOCAL_RANK") or 0
+    only = gpus[0] if len(gpus) == 1 else None
     if ranks == 1:
-        return gpus[0] if len(gpus) == 1 else None
-    granted = optional_number(context.env, GRANTED)
-    if context.node.hidden_gpus() and len(visible.by_kernel) < (granted or 0):
-        context.warnings.append(
-            f"each task sees only {_count(len(gpus))} of the {context.env[GRANTED]} on its node "
-            "(--gpus-per-task, --ntasks-per-gpu): they cannot copy to each other directly, and "
-            "RCCL may fail. Use --gpus-per-node instead, or add "
-            "--gres-flags=allow-task-sharing (Slurm 24.05 or newer)"
-        )
-        return gpus[0] if len(gpus) == 1 else None
-    # Users' wrapper scripts select a rank's GPU, and Slurm with --gres-flags=allow-task-sharing.
-    several = len(visible.by_kernel) > 1 and granted not in (0, 1)
-    if len(gpus) == 1 and visible.names and several:
+        return only
+    if _is_confined(context, visible):
+        _warn_of_confined(context, len(gpus))
+        return only
+    if _is_selected(context, visible):
         _note_one_gpu(context, visible)
-        return gpus[0]
-    if len(gpus) < (ranks or local + 1):
+        return only
+    needed = ranks or local + 1
+    if len(gpus) < needed:
         if not context.options.allow_gpu_sharing:
-            raise _too_few(context, visible, ranks or local + 1)
+            raise _too_few(context, visible, needed)
         context.sharers = -(-(ranks or 1) // len(gpus))
     return gpus[local % len(gpus)]
+
+
+def _is_confined(context: Context, visible: Visible) -> bool:
+    """Return whether Slurm hides from this task the GPUs of the other tasks of its node."""
+    granted = optional_number(context.env, GRANTED) or 0
+    return bool(context.node.hidden_gpus()) and len(visible.by_kernel) < granted
+
+
+def _is_selected(context: Context, visible: Visible) -> bool:
+    """Return whether a list selects one of several GPUs for this rank."""
+    # Users' wrapper scripts do so, and Slurm with --gres-flags=allow-task-sharing.
+    several = len(visible.by_kernel) > 1 and optional_number(context.env, GRANTED) not in (0, 1)
+    return len(visible.by_hip) == 1 and bool(visible.names) and several
+
+
+def _warn_of_confined(context: Context, count: int) -> None:
+    context.warnings.append(
+        f"each task sees only {_count(count)} of the {context.env[GRANTED]} on its node "
+        "(--gpus-per-task, --ntasks-per-gpu): they cannot copy to each other directly, and "
+        "RCCL may fail. Use --gpus-per-node instead, or add "
+        "--gres-flags=allow-task-sharing (Slurm 24.05 or newer)"
+    )
 
 
 def _note_one_gpu(context: Context, visible: Visible) -> None:
