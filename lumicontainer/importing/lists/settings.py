@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 
-from lumicontainer.importing.draft import FileLine, limit_entries, hide_passwords
+from lumicontainer.importing.draft import FileLine, hide_passwords, limit_entries
 from lumicontainer.importing.lists.requirements import add_option
 from lumicontainer.packages.indexes import SETTINGS, pip_indexes, uv_indexes
 from lumicontainer.packages.lines import Option
