@@ -141,11 +141,11 @@ class Problems:
     """Collect every problem of a document, so that all are reported at once."""
 
     def __init__(self) -> None:
-        self.found: list[Problem] = []
+        self.noted: list[Problem] = []
 
     def add(self, what: str, place: Place | str, *, why: str = "", hint: str = "") -> None:
         """Add one problem with its place."""
-        self.found.append(Problem(what, str(place), why, hint))
+        self.noted.append(Problem(what, str(place), why, hint))
 
     def unknown(self, kind: str, name: str, place: Place | str, known: Iterable[str]) -> None:
         """Add that there is nothing of this kind and name, with the most similar known name."""
@@ -160,8 +160,8 @@ class Problems:
 
     def raise_if_any(self) -> None:
         """Raise ``InputError`` with all problems, if any."""
-        if self.found:
-            raise InputError(*self.found)
+        if self.noted:
+            raise InputError(*self.noted)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

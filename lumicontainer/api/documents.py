@@ -81,7 +81,7 @@ def list_documents(recipes: Path | None = None) -> Listing:
     """Return all recipes, profiles, layers and platforms, with those of a folder of your own."""
     problems = Problems()
     catalog = open_catalog(recipes, problems)
-    broken = dict.fromkeys(problems.found)
+    broken = dict.fromkeys(problems.noted)
     readers: dict[str, Callable[[str], Any]] = {
         "recipe": catalog.recipe,
         "profile": catalog.profile,

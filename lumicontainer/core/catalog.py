@@ -151,7 +151,7 @@ class Catalog:
             try:
                 read[name] = self.layer(name)
             except InputError as error:
-                problems.found += error.problems
+                problems.noted += error.problems
         return read
 
     def _check_variants(
@@ -236,7 +236,7 @@ class Catalog:
             try:
                 yield name, self.platform(name).detect
             except InputError as error:
-                problems.found += error.problems
+                problems.noted += error.problems
                 if name in shipped.names("platform"):
                     yield name, shipped.platform(name).detect
 
@@ -270,7 +270,7 @@ class Catalog:
         twins = Problems()
         check.refuse_twins(checks.values(), folders, twins)
         # Those of one folder are among the problems already.
-        problems.found += [each for each in twins.found if each not in problems.found]
+        problems.noted += [each for each in twins.noted if each not in problems.noted]
         return model.Checks(tuple(files.values()), tuple(checks.values()))
 
     def rules(self) -> dict[str, Rule]:
@@ -319,7 +319,7 @@ def open_catalog(own: Path | None = None, problems: Problems | None = None) -> C
         if misnamed and problems is None:
             raise InputError(*misnamed)
         if problems is not None:
-            problems.found += misnamed
+            problems.noted += misnamed
         recipes.insert(0, own)
         envs.insert(0, own / "envs")
     return Catalog(tuple(recipes), tuple(envs))

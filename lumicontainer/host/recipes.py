@@ -123,7 +123,7 @@ def detect_platform(catalog: Catalog) -> str:
     """Return the name of this host's platform; warn of platforms that cannot be read."""
     problems = Problems()
     platform = platform_here(catalog.detected(problems))
-    for problem in problems.found:
+    for problem in problems.noted:
         report(problem._replace(level="warning"))
     return platform
 

@@ -200,14 +200,14 @@ class Copies:
         try:
             is_ignored = ignoring(self.draft.folder, line.file)
         except InputError as error:
-            problems.found += error.problems
+            problems.noted += error.problems
         else:
             skip = partial(_is_skipped, is_ignored, name)
             entries = list(files_below(self.draft.folder, name, problems, skip))
         files = [LayerFile(f"{name}/{each.name}".lstrip("/"), *each[1:]) for each in entries]
         self._count(files)
-        if problems.found:
-            return [], _reason(InputError(*problems.found))
+        if problems.noted:
+            return [], _reason(InputError(*problems.noted))
         odd = next((each.name for each in files if not fits_a_line(each.name)), "")
         return files, f"the name of a file is not plain text: {odd!a}" if odd else ""
 

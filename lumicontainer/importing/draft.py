@@ -279,4 +279,4 @@ def fault(reader: Reader[Any], text: str) -> str:
     """Return why a reader of layers refuses a text; empty if it accepts it."""
     problems = Problems()
     reader(Scalar(Place(""), text, plain=False), problems)
-    return "; ".join(each.why or each.what for each in problems.found)
+    return "; ".join(each.why or each.what for each in problems.noted)

@@ -66,7 +66,7 @@ def test_a_host_is_not_lost_to_an_unfinished_platform_of_its_name(tmp_path: Path
     (tmp_path / "envs/lumi-g.yaml").write_text("summary: x\n")
     problems = Problems()
     assert dict(open_catalog(tmp_path).detected(problems))["lumi-g"] == ("/appl/lumi",)
-    assert problems.found
+    assert problems.noted
 
 
 def test_an_unfinished_platform_is_in_the_way_of_no_other(

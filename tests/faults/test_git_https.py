@@ -115,7 +115,7 @@ def test_a_repository_comes_from_a_server_of_the_site_s_own_ca(
     certificate = write_certificate(tmp_path / "ca")
     with serving(upstream, certificate) as url:
         wanted = Reference(f"{url}/tool/.git", revision=named)
-        (source,) = prepare_sources([wanted], folder, site_with(certificate), print).found
+        (source,) = prepare_sources([wanted], folder, site_with(certificate), print).sources
     assert (source.name, getattr(source.origin, "commit_id", "")) == ("tool", commit)
 
 

@@ -402,8 +402,8 @@ def is_accepted(reader: Any, text: str) -> bool:
     """Return whether a reader of documents takes a text; it says why if not."""
     problems = Problems()
     value = reader(Scalar(Place("x"), text, plain=False), problems)
-    assert (value is None) == bool(problems.found), text
-    assert all(each.what for each in problems.found)
+    assert (value is None) == bool(problems.noted), text
+    assert all(each.what for each in problems.noted)
     return value is not None
 
 

@@ -128,7 +128,7 @@ def test_what_is_no_plain_file_is_refused_without_waiting(
     if other is Path.mkdir:
         assert name not in {str(above / file.name) for file in found}
         return
-    assert name in str(problems.found[0])
+    assert name in str(problems.noted[0])
     with pytest.raises(InputError, match=r"cannot read a (pipe|symbolic link|socket|file of more)"):
         recipe_folder.read_text(folder, name)
 
@@ -137,7 +137,7 @@ def test_the_hint_for_a_large_file_of_a_layer_is_not_that_for_a_document(write: 
     folder, problems = write(HELLO), Problems()
     huge(folder / "layers/greet/data")
     list(recipe_folder.files_below(folder, "layers/greet", problems))
-    assert [each.hint for each in problems.found] == [recipe_folder.NAME_INPUTS]
+    assert [each.hint for each in problems.noted] == [recipe_folder.NAME_INPUTS]
     huge(folder / "hello.yaml")
     done = ask(folder, "show", "hello")
     assert done.returncode == 2
@@ -170,7 +170,7 @@ def test_a_folder_without_an_end_is_given_up(write: Write) -> None:
     (folder / "layers/greet" / deep).mkdir(parents=True)
     problems = Problems()
     list(recipe_folder.files_below(folder, "layers/greet", problems))
-    assert "nested more than" in str(problems.found[0])
+    assert "nested more than" in str(problems.noted[0])
 
 
 def test_the_folder_that_the_user_names_may_be_a_link(write: Write, tmp_path: Path) -> None:

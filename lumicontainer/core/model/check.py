@@ -61,9 +61,9 @@ _THRESHOLD = fields_of("a threshold", Threshold)
 
 @with_schema(lambda: schema_of(_THRESHOLD))
 def _threshold(node: Node, problems: Problems) -> Threshold | None:
-    before = len(problems.found)
+    before = len(problems.noted)
     threshold = _THRESHOLD(node, problems)
-    if threshold is None or len(problems.found) > before:
+    if threshold is None or len(problems.noted) > before:
         return None
     limits = (threshold.minimum is not None) + (threshold.maximum is not None)
     if limits == 2 or not (limits or threshold.reference is not None):

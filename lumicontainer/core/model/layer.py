@@ -217,9 +217,9 @@ def _names(node: Node, problems: Problems) -> str | None:
     if isinstance(node, Scalar):
         words = node.text.replace(",", " ").split()
         node = Sequence(node.place, tuple(Scalar(node.place, word, plain=False) for word in words))
-    before = len(problems.found)
+    before = len(problems.noted)
     names = _NAMES(node, problems)
-    if not names and len(problems.found) == before:
+    if not names and len(problems.noted) == before:
         problems.add("expected names of layers, got none", node.place, hint="name one layer")
     return " ".join(dict.fromkeys(names)) if names else None
 

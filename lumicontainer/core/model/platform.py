@@ -73,9 +73,9 @@ _GPU = fields_of("a gpu", Gpu)
 
 @readers.with_schema(lambda: {"type": "array", "items": readers.schema_of(_GPU)})
 def _gpus(node: Node, problems: Problems) -> tuple[Gpu, ...] | None:
-    before = len(problems.found)
+    before = len(problems.noted)
     rows = readers.sequence(readers.with_place(_GPU))(node, problems)
-    if rows is None or len(problems.found) > before:
+    if rows is None or len(problems.noted) > before:
         return None
     _check_gpus(rows, problems)
     return tuple(gpu for gpu, _ in rows)

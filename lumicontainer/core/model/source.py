@@ -203,9 +203,9 @@ def _source(node: Node, problems: Problems) -> Source | None:
         what = "a source has exactly one of the keys " + ", ".join(map(repr, _SOURCES))
         problems.add(what, node.place, hint=hint)
         return None
-    before = len(problems.found)
+    before = len(problems.noted)
     source: Source | None = _SOURCES[kinds[0]](node, problems)
-    if len(problems.found) > before:
+    if len(problems.noted) > before:
         return None
     if isinstance(source, UrlSource):
         pinned = bool(source.sha256)

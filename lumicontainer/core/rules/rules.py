@@ -173,7 +173,7 @@ def read_rules(
     text: str, file: str, problems: Problems, *, vocabulary: Vocabulary
 ) -> dict[str, Rule] | None:
     """Read rules by their ids; what their conditions name must be in the vocabulary."""
-    before = len(problems.found)
+    before = len(problems.noted)
     root = parse_document(text, file, problems)
     document = RULES(root, problems) if root else None
     rules: dict[str, Rule] = {}
@@ -181,7 +181,7 @@ def read_rules(
     for each in document.rules if document and document.rules else ():
         rules[each.id] = each._replace(when=_conditions_of(each.when, vocabulary, problems))
         problems.twice(f"duplicate rule '{each.id}'", each.id, each.place, first, "")
-    return rules if len(problems.found) == before else None
+    return rules if len(problems.noted) == before else None
 
 
 def _conditions_of(

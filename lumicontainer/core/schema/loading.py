@@ -48,7 +48,7 @@ def read_layer(
 
     Where they are None the layer is read without them, which is quicker: it has no checks then.
     """
-    before = len(problems.found)
+    before = len(problems.noted)
     folder = file.removesuffix("/layer.yaml")
     if stem in (IMAGE, HOST):
         why = "checks that belong to no layer go by that name"
@@ -59,7 +59,7 @@ def read_layer(
     if files is not None:
         _judge_files(_scripts(document), files, file, text, problems)
         check_files(files, folder, problems)
-    if document is None or len(problems.found) > before:
+    if document is None or len(problems.noted) > before:
         return None
     checks = read_checks(files or (), stem, folder, problems)
     layer = document._replace(
@@ -69,7 +69,7 @@ def read_layer(
         checks=checks,
     )
     _check_parts(document, problems)
-    return layer if len(problems.found) == before else None
+    return layer if len(problems.noted) == before else None
 
 
 def _parts(layer: model.Layer) -> Iterator[model.Layer | model.Variant | model.Provider]:

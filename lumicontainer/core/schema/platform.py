@@ -23,12 +23,12 @@ def read_platform(text: str, file: str, problems: Problems, *, stem: str) -> Pla
     document = read_document(PLATFORM, text, file, problems)
     if document is None:
         return None
-    before = len(problems.found)
+    before = len(problems.noted)
     _check_variables(document, problems)
     _check_caches(document, problems)
     for row in document.discouraged:
         _check_discouraged(row, document.variables, problems)
-    return document._replace(name=stem) if len(problems.found) == before else None
+    return document._replace(name=stem) if len(problems.noted) == before else None
 
 
 def _check_variables(platform: Platform, problems: Problems) -> None:

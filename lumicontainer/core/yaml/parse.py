@@ -86,11 +86,11 @@ class _RefusedError(Exception):
 
 def read_document(reader: Reader[T], text: str, file: str, problems: Problems) -> T | None:
     """Return what a reader makes of a document, or None where a problem was noted."""
-    before = len(problems.found)
+    before = len(problems.noted)
     root = parse_yaml(text, file, problems)
     if root and not note_newer_format(root, problems):
         value = reader(root, problems)
-        return value if len(problems.found) == before else None
+        return value if len(problems.noted) == before else None
     return None
 
 
@@ -112,7 +112,7 @@ def parse_yaml(text: str, file: str, problems: Problems) -> Node | None:
         problems.add("the document is too large", Place(file), hint=f"at most {MAX_BYTES} bytes")
         return None
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    before = len(problems.found)
+    before = len(problems.noted)
     try:
         root = _compose(iter(loader(text).get_event, None), file, problems)
     except yaml.MarkedYAMLError as error:
@@ -128,7 +128,7 @@ def parse_yaml(text: str, file: str, problems: Problems) -> Node | None:
         return None
     except _RefusedError:
         return None
-    return root if len(problems.found) == before else None
+    return root if len(problems.noted) == before else None
 
 
 def _note_character(text: str, file: str, why: str, problems: Problems) -> None:

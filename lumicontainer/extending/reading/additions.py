@@ -70,7 +70,7 @@ def read_additions(
         lines += reader.lines(file)
     for each in folders:
         lines += reader.code_of(str(each))
-    if not lines and not reader.references and not problems.found:
+    if not lines and not reader.references and not problems.noted:
         hint = "name packages, or a file with -r"
         problems.add("nothing to add", "", hint=hint)
     python = _python(reader.pythons, problems)

@@ -94,7 +94,7 @@ def files_below(
                     raise _error(path, what, hint=NAME_INPUTS)
                 yield each
     except InputError as error:
-        problems.found.extend(error.problems)
+        problems.noted.extend(error.problems)
 
 
 def _walk(
@@ -117,7 +117,7 @@ def _walk(
             mode = 0o755 if state.st_mode & stat.S_IXUSR else 0o644
             content = _content(folder, file, here, NAME_INPUTS)
         except InputError as error:
-            problems.found.extend(error.problems)
+            problems.noted.extend(error.problems)
             continue
         yield Found(name, mode, content)
 

@@ -137,7 +137,7 @@ def test_two_checks_of_one_image_have_two_names(files: tuple[str, ...], refused:
     problems = Problems()
     read = [LayerFile(name, 0o644, PLAIN.encode()) for name in files]
     read_checks(read, "net", "layers/net", problems)
-    messages = [str(problem) for problem in problems.found]
+    messages = [str(problem) for problem in problems.noted]
     assert len(messages) == refused
     if refused:
         assert "two checks are called 'net/a'" in messages[0]
@@ -150,7 +150,7 @@ def test_an_own_check_has_no_name_of_a_shipped_one_in_another_folder(
 ) -> None:
     problems = Problems()
     open_catalog(write({f"checks/{own}": PLAIN})).checks(problems)
-    messages = [str(problem) for problem in problems.found]
+    messages = [str(problem) for problem in problems.noted]
     assert len(messages) == refused
     if refused:
         assert "two checks are called 'image/files'" in messages[0]

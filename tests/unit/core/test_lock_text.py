@@ -14,7 +14,7 @@ from .test_lock import COMMIT, OTHER, SHA, wheel
 def read(text: str) -> Lock:
     problems = Problems()
     lock = read_lock(text, "a.lock.yaml", problems)
-    assert lock is not None, problems.found
+    assert lock is not None, problems.noted
     return lock
 
 
@@ -23,7 +23,7 @@ def refused(entry: str) -> Problem:
     problems = Problems()
     text = f"recipe: a\nplatform: b\nlayers:\n  c:\n    - {entry}\n"
     assert read_lock(text, "a.lock.yaml", problems) is None
-    return problems.found[0]
+    return problems.noted[0]
 
 
 letters = st.characters(exclude_categories=("C", "Z"), include_characters=" ")

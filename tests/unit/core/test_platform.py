@@ -21,8 +21,8 @@ ROW = "  - {name: A, value: x, reason: w, source: s"
 def problems_of(text: str) -> str:
     problems = Problems()
     found = platform.read_platform(HEAD + text, "p.yaml", problems, stem="p")
-    assert (found is None) == bool(problems.found)
-    return "\n".join(str(problem) for problem in problems.found)
+    assert (found is None) == bool(problems.noted)
+    return "\n".join(str(problem) for problem in problems.noted)
 
 
 def lumi() -> Platform:

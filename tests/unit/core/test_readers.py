@@ -15,7 +15,7 @@ from lumicontainer.errors import Problems
 def problems_of(text: str) -> list[str]:
     problems = Problems()
     parse_yaml(text, "x.yaml", problems)
-    return [f"{each.where} {each.what}" for each in problems.found]
+    return [f"{each.where} {each.what}" for each in problems.noted]
 
 
 def read(reader: readers.Reader, text: str) -> tuple[object, list[str]]:
@@ -23,7 +23,7 @@ def read(reader: readers.Reader, text: str) -> tuple[object, list[str]]:
     node = parse_yaml(text, "x.yaml", problems)
     assert node is not None
     value = reader(node, problems)
-    return value, [f"{each.what} | {each.hint}" for each in problems.found]
+    return value, [f"{each.what} | {each.hint}" for each in problems.noted]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_value_that_is_missing_is_called_so() -> None:
 def test_text_that_holds_a_colon_is_to_be_quoted() -> None:
     problems = Problems()
     parse_yaml("summary: a: b\n", "x.yaml", problems)
-    assert problems.found[0].hint == "quote text that holds ': '"
+    assert problems.noted[0].hint == "quote text that holds ': '"
 
 
 def test_a_bomb_of_aliases_is_refused_before_it_unfolds() -> None:
@@ -122,7 +122,7 @@ def test_a_plain_scalar_knows_its_place() -> None:
 def test_no_text_at_all_makes_the_parser_fail_otherwise_than_with_a_problem(text: str) -> None:
     problems = Problems()
     root = parse_yaml(text, "x.yaml", problems)
-    assert (root is None) == bool(problems.found)
+    assert (root is None) == bool(problems.noted)
 
 
 PRINTED = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cn"]), max_size=40)
@@ -133,4 +133,4 @@ def test_quoted_text_comes_back_as_it_was_written(values: list[str]) -> None:
     problems = Problems()
     root = parse_yaml(json.dumps(values, ensure_ascii=False), "x.yaml", problems)
     assert readers.sequence(readers.text)(root, problems) == tuple(values)
-    assert not problems.found
+    assert not problems.noted

@@ -37,8 +37,8 @@ def read(*rules: str) -> tuple[dict[str, Rule], str]:
     """Return the rules of a document, none where it is refused, and its problems."""
     problems = Problems()
     found = read_rules("rules:\n" + "".join(rules), "rules.yaml", problems, vocabulary=VOCABULARY)
-    assert (found is None) == bool(problems.found)
-    return found or {}, "\n".join(str(problem) for problem in problems.found)
+    assert (found is None) == bool(problems.noted)
+    return found or {}, "\n".join(str(problem) for problem in problems.noted)
 
 
 @pytest.mark.parametrize(

@@ -362,7 +362,7 @@ def test_packages_of_conda_that_pypi_does_not_have_are_refused_with_the_reason()
     problems = Problems()
     text = "dependencies: [openmpi, cupy, graphviz, some-tool]\n"
     assert read_dependencies(text, "e.yml", problems).lines == []
-    assert [each.why for each in problems.found] == [
+    assert [each.why for each in problems.noted] == [
         "the image has its own MPI",
         "PyPI has one package for each GPU software, such as cupy-rocm-7-0",
         "it is the Debian package graphviz",

@@ -288,7 +288,7 @@ def test_the_same_commit_gives_the_same_bytes(upstream: Upstream, tmp_path: Path
         prepare(f"git+{UPSTREAM}tool@{upstream.head(tool)}", tmp_path, upstream.mirrors)[0]
         for _ in range(2)
     ]
-    assert len({each.found[0].file.read_bytes() for each in found}) == 1
+    assert len({each.sources[0].file.read_bytes() for each in found}) == 1
 
 
 def test_submodules_are_a_part_of_a_repository(upstream: Upstream, tmp_path: Path) -> None:
@@ -371,9 +371,9 @@ def test_code_that_knows_the_name_of_a_source_does_not_run_on_the_host(
 ) -> None:
     tool = upstream.repository("tool", **{"setup.py": "raise SystemExit('code ran')\n"})
     found, _ = prepare(f"git+{UPSTREAM}tool", tmp_path, upstream.mirrors)
-    (source,) = found.found
+    (source,) = found.sources
     assert (source.name, source.line) == ("", source.file.as_uri())
-    (named,) = found.with_names(lambda _: "mine").found
+    (named,) = found.with_names(lambda _: "mine").sources
     assert named.line == f"mine @ {source.file.as_uri()}"
     assert locked(found.with_names(lambda _: "mine"))["vcs"]["commit-id"] == upstream.head(tool)
 
@@ -383,7 +383,7 @@ def test_a_wheel_is_copied_and_locked_by_its_hash(folder: Path) -> None:
     found, _ = prepare(str(path), folder)
     digest = digest_of(reference(str(path)))
     assert locked(found)["archive"] == {"path": str(path), "hashes": {"sha256": digest}}
-    assert found.found[0].file.read_bytes() == path.read_bytes()
+    assert found.sources[0].file.read_bytes() == path.read_bytes()
     (folder / "r.txt").write_text(f"{path} --hash=sha256:{HASH}\n")
     (wrong,) = read_additions([], [folder / "r.txt"], []).references
     with pytest.raises(InputError, match="does not have the given hash"):
@@ -393,7 +393,7 @@ def test_a_wheel_is_copied_and_locked_by_its_hash(folder: Path) -> None:
 def test_a_folder_is_copied_without_what_tools_leave_there(folder: Path) -> None:
     code = folder / "code"
     before = digest_of(reference("./code"))
-    assert [each.digest for each in prepare("./code", folder)[0].found] == [before]
+    assert [each.digest for each in prepare("./code", folder)[0].sources] == [before]
     for name in (".git/config", ".venv/x", "__pycache__/x.pyc"):
         (code / name).parent.mkdir()
         (code / name).touch()

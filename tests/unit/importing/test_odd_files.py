@@ -244,7 +244,7 @@ def test_a_folder_of_much_data_is_not_copied(
     assert "more than" in notes(dockerfile("COPY sub /app"))[0]
     problems = Problems()
     assert len([*files_below(tmp_path, "sub", problems)]) == 2
-    assert problems.found
+    assert problems.noted
 
 
 def test_copies_together_have_the_size_of_one_folder(dockerfile: Import, tmp_path: Path) -> None:

@@ -74,4 +74,4 @@ def test_import_and_extend_take_the_same_packages_of_an_environment(tmp_path: Pa
     added = read_dependencies(ENVIRONMENT, "environment.yml", problems)
     assert [each.text for each in added.lines] == [*draft.python]
     assert [*draft.python] == ["numpy==1.26.4.*", "ruamel.yaml==0.18.6"]
-    assert [*problems.found, *draft.missing()] == []
+    assert [*problems.noted, *draft.missing()] == []
