@@ -62,7 +62,7 @@ def survey(image: Path) -> Survey:
 
 def survey_tree(tree: Path) -> Survey:
     """Return what an unpacked image holds; raise ``InputError`` for a file that is too large."""
-    return _surveyed([*_files_in(tree)], lambda name: _text_in(tree, name))
+    return _surveyed([*_paths_in(tree)], lambda name: _text_in(tree, name))
 
 
 def _surveyed(names: Sequence[str], read: Callable[[str], str]) -> Survey:
@@ -96,7 +96,7 @@ def wrong_versions(stated: Mapping[str, str], provides: Mapping[str, str]) -> li
 
 
 def _files(image: Path) -> Sequence[str]:
-    """Return the absolute paths of all files of an image."""
+    """Return the absolute paths of all files and folders of an image."""
     place = str(sif.root(image).offset)
     words = ["unsquashfs", "-offset", place, "-dest", "/", "-ls", str(image)]
     listed = process.capture(words, limits=budget.FILES)
@@ -127,9 +127,10 @@ def _text(image: Path, name: str) -> str:
     return (read_file(image, name.lstrip("/")) or b"").decode("utf-8", "replace")
 
 
-def _files_in(tree: Path) -> Iterator[str]:
-    for folder, _, files in os.walk(tree):
-        yield from (f"/{Path(folder, name).relative_to(tree)}" for name in files)
+def _paths_in(tree: Path) -> Iterator[str]:
+    """Yield the absolute paths of all files and folders of a tree."""
+    for folder, folders, files in os.walk(tree):
+        yield from (f"/{Path(folder, name).relative_to(tree)}" for name in (*folders, *files))
 
 
 def _text_in(tree: Path, name: str) -> str:

@@ -115,6 +115,12 @@ def tree_of(folder: Path, make: Callable[[Path], object]) -> Path:
     return tree
 
 
+def test_a_tree_holds_what_its_image_does(tmp_path: Path) -> None:
+    """A build compares it with what the layer of its base states."""
+    image = image_of(tmp_path, LUMI)
+    assert survey_tree(tmp_path / "tree") == survey(image)
+
+
 def link_to_another_list(path: Path) -> None:
     path.with_name("list").write_text(DEBIAN)
     path.symlink_to("list")
