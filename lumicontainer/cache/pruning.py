@@ -1,7 +1,10 @@
 """Choose the objects that a cache loses."""
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
+
+from lumicontainer.system.files.ages import seconds_since
 
 
 class Prunable(Protocol):
@@ -36,11 +39,16 @@ def prune(
     ``before`` a moment goes too. ``remove`` returns whether it removed the object. Returns the
     removed objects.
     """
-    oldest_first = sorted(objects, key=lambda each: (each.kind == "wheels", each.used))
+    oldest_first = sorted(objects, key=lambda each: (each.kind == "wheels", _last_use(each)))
     total, removed = sum(each.size for each in oldest_first), []
     for each in oldest_first:
-        is_due = each.used < before or (limit is not None and total > limit)
+        is_due = _last_use(each) < before or (limit is not None and total > limit)
         if is_due and remove(each):
             total -= each.size
             removed.append(each)
     return removed
+
+
+def _last_use(each: Prunable) -> float:
+    """Return the time of the last use; that of a wrong clock counts as long ago."""
+    return each.used if math.isfinite(seconds_since(each.used)) else 0

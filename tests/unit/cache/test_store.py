@@ -264,6 +264,13 @@ def test_four_processes_that_store_the_same_leave_one_whole_object(store: Cache)
     assert reasons(store) == []
 
 
+def test_an_object_that_a_wrong_clock_dates_in_the_future_goes_for_its_age(store: Cache) -> None:
+    put(store, "wrong", used=time.time() + 1_000_000)
+    put(store, "new", used=time.time() + 60)
+    assert store.prune(1 << 40) == []
+    assert [entry.step for entry in store.prune(1 << 40, before=time.time() - 1000)] == ["wrong"]
+
+
 def test_the_least_recently_used_goes_first(store: Cache) -> None:
     for number, key in enumerate("cab", start=1000):
         put(store, key, used=number)
