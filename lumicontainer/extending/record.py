@@ -13,6 +13,7 @@ from lumicontainer.image import records
 from lumicontainer.image.records import DIGEST, LINE, PACKAGE, PATH, VERSION, Table
 from lumicontainer.system import budget, process
 from lumicontainer.system.files.regular import kind
+from lumicontainer.system.terminal.masking import hide_urls, masked
 
 NAME = "lumicontainer.json"
 _LIMITS = budget.QUESTION._replace(most=1 << 20)
@@ -88,4 +89,6 @@ def read_record(path: Path) -> Record:
         why = error.problems[0].why if isinstance(error, HostError) else str(error)
         raise InputError(Problem("the file is not an extension", str(path), why, hint)) from error
     fields = {name: data[name] for name in Record._fields if name in data}
-    return Record(**{**fields, "code": tuple(data["code"])})
+    # Nothing removes a secret from a file that exists.
+    hide_urls([data["command"]])
+    return Record(**{**fields, "code": tuple(data["code"]), "command": masked(data["command"])})

@@ -19,12 +19,12 @@ def test_the_lock_has_a_name_by_the_standard() -> None:
     assert lock_path(Path("/x/my.packages.sqsh")) == Path("/x/pylock.my-packages.toml")
 
 
-def extension_at(output: Path, lock: str) -> None:
+def extension_at(output: Path, lock: str, command: str = "") -> None:
     """Write an extension of nothing, whose record names a lock."""
     digest = hashlib.sha256(lock.encode()).hexdigest()
     folder = output.with_name("tree")
     folder.mkdir()
-    record = Record("", "mine.sif", "", {}, (), "", lock=digest)
+    record = Record("", "mine.sif", "", {}, (), command, lock=digest)
     (folder / NAME).write_bytes(record.content())
     subprocess.run(["mksquashfs", folder, output, "-quiet", "-no-progress"], check=True)
 
@@ -38,6 +38,17 @@ def test_a_lock_of_the_same_output_is_replaced(tmp_path: Path) -> None:
         extension.check_output(output, [])
     output.unlink()
     extension.check_output(output, [])
+
+
+@pytest.mark.parametrize(
+    "url", ["https://me:S3cr3t-1@x.example/a.whl", "https://x.example/a.whl?token=S3cr3t-2"]
+)
+def test_a_record_that_holds_a_secret_is_read_without_it(tmp_path: Path, url: str) -> None:
+    """Files of older versions may hold one."""
+    extension_at(tmp_path / "x.sqsh", "", f"lumicontainer extend a.sif 'a @ {url}' -o x.sqsh")
+    record = read_record(tmp_path / "x.sqsh")
+    assert "x.example/a.whl" in record.command_to_repeat()
+    assert "S3cr3t" not in f"{record}{record.command_to_repeat()}"
 
 
 def test_a_folder_is_no_place_for_an_extension_and_none_itself(tmp_path: Path) -> None:
