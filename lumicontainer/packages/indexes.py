@@ -45,8 +45,8 @@ def project_indexes(data: Mapping[str, Any], *, explicit: bool = True) -> Iterat
 
     An ``explicit`` one is for packages that name it.
     """
-    tool = table_of(data, "tool")
-    uv = dict(table_of(tool, "uv"))
+    tool = toml_table(data, "tool")
+    uv = dict(toml_table(tool, "uv"))
     if not explicit and isinstance(uv.get("index"), list):
         rows = uv["index"]
         uv["index"] = [
@@ -54,7 +54,7 @@ def project_indexes(data: Mapping[str, Any], *, explicit: bool = True) -> Iterat
         ]
     yield from _of_table(uv)
     for name, key in _OF_TOOLS:
-        rows = table_of(tool, name).get(key)
+        rows = toml_table(tool, name).get(key)
         yield from _options("index", map(_address, rows if isinstance(rows, list) else ()))
 
 
@@ -65,14 +65,14 @@ def other_indexes(indexes: Iterable[str | None]) -> Iterator[Option]:
         yield Option("--index", each)
 
 
-def table_of(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+def toml_table(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     """Return a table in TOML; an empty one if the key has another value or none."""
     found = data.get(key)
     return found if isinstance(found, dict) else {}
 
 
 def _of_table(data: Mapping[str, Any]) -> Iterator[Option]:
-    for key, value in (*data.items(), *table_of(data, "pip").items()):
+    for key, value in (*data.items(), *toml_table(data, "pip").items()):
         for each in value if isinstance(value, list) else [value]:
             is_default = key == "index" and isinstance(each, dict) and each.get("default")
             yield from _options("default-index" if is_default else key, [_address(each)])

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from packaging.markers import InvalidMarker, Marker, UndefinedComparison, UndefinedEnvironmentName
 
 from lumicontainer.core.model.requirements import marker_values
-from lumicontainer.packages.indexes import table_of
+from lumicontainer.packages.indexes import toml_table
 
 _FOLDERS = ("virtual", "editable", "directory")
 """The sources of a lock that are folders."""
@@ -56,13 +56,16 @@ def _read_packages(listed: object) -> list[UvPackage]:
         UvPackage(
             row["name"],
             "".join(_texts([row.get("version")])),
-            {key: each for key, each in table_of(row, "source").items() if isinstance(each, str)},
+            {key: each for key, each in toml_table(row, "source").items() if isinstance(each, str)},
             "".join(_texts([row.get("marker")])),
             _texts(row.get("resolution-markers")),
             _read_packages(row.get("dependencies")),
             _texts(row.get("extra")),
-            {n: _read_packages(each) for n, each in table_of(row, "optional-dependencies").items()},
-            [*table_of(row, "dev-dependencies")],
+            {
+                n: _read_packages(each)
+                for n, each in toml_table(row, "optional-dependencies").items()
+            },
+            [*toml_table(row, "dev-dependencies")],
         )
         for row in named
     ]

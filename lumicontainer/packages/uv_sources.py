@@ -8,7 +8,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from lumicontainer.errors import Fault
-from lumicontainer.packages.indexes import table_of
+from lumicontainer.packages.indexes import toml_table
 
 _TABLE = "tool.uv.sources"
 _SAME = "download.pytorch.org"
@@ -19,8 +19,10 @@ class UvSources:
     """Hold the sources of a project's packages."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
-        uv = table_of(table_of(data, "tool"), "uv")
-        self._sources = {canonicalize_name(n): each for n, each in table_of(uv, "sources").items()}
+        uv = toml_table(toml_table(data, "tool"), "uv")
+        self._sources = {
+            canonicalize_name(n): each for n, each in toml_table(uv, "sources").items()
+        }
         rows = uv.get("index")
         listed = [each for each in rows if isinstance(each, dict)] if isinstance(rows, list) else []
         self._indexes = {str(each.get("name")): str(each.get("url")) for each in listed}

@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 from lumicontainer.errors import Fault, InputError, Problem
 from lumicontainer.importing.draft import NOT_NEEDED, Draft, FileLine, limit_entries, read_imported
 from lumicontainer.importing.lists.requirements import add_option, add_requirement
-from lumicontainer.packages.indexes import other_indexes, project_indexes, table_of
+from lumicontainer.packages.indexes import other_indexes, project_indexes, toml_table
 from lumicontainer.packages.lines import Option
 from lumicontainer.packages.project import DEPENDENCIES, listed_requirements
 from lumicontainer.packages.pylock import PylockError, hashes_of, read_pylock, requirement_of
@@ -76,8 +76,8 @@ def _add_required(line: FileLine, sources: UvSources) -> None:
 def _note_rest(line: FileLine, text: str, data: Mapping[str, Any]) -> None:
     """Add what a user may choose by name."""
     tables = {
-        "project.optional-dependencies": table_of(data["project"], "optional-dependencies"),
-        "dependency-groups": table_of(data, "dependency-groups"),
+        "project.optional-dependencies": toml_table(data["project"], "optional-dependencies"),
+        "dependency-groups": toml_table(data, "dependency-groups"),
     }
     for name, groups in tables.items():
         for group in limit_entries(line.file, groups, "group"):
