@@ -19,8 +19,8 @@ def find_left_out(
     lines = causes.registry_lines(question.lines)
     for name, version in _newest(resolution, lines, chosen).items():
         if name in chosen and Version(chosen[name]) < Version(version):
-            what = f"{name} {version} is left out, and {chosen[name]} is added"
-            why, hint = _explain(resolution, question, f"{name}=={version}")
+            newer, why, hint = _explain_newest(resolution, question, name, version)
+            what = f"{name} {newer} is left out, and {chosen[name]} is added"
             yield Problem(what, why=why, hint=hint, level="warning")
 
 
@@ -38,6 +38,26 @@ def _newest(
         with suppress(Refusal):
             return resolution.newest(some) if some else {}
     return {}
+
+
+def _explain_newest(
+    resolution: Resolution, question: Question, name: str, newest: str
+) -> tuple[str, str, str]:
+    """Return the newest version that only the image is in the way of, the reason, and a way out.
+
+    The newest of all may need what no index has; then that is the reason, unless an image without
+    packages would get another version that is newer than the chosen one.
+    """
+    why, hint = _explain(resolution, question, f"{name}=={newest}")
+    if hint:
+        return newest, why, hint
+    everything = question._replace(changeable=frozenset(resolution.facts.packages))
+    with suppress(Refusal):
+        alone = resolution.versions(resolution.solve(everything)).get(name, newest)
+        other, way = _explain(resolution, question, f"{name}=={alone}")
+        if way:
+            return alone, other, way
+    return newest, why, hint
 
 
 def _explain(resolution: Resolution, question: Question, newer: str) -> tuple[str, str]:

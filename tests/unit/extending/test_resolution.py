@@ -163,6 +163,17 @@ def test_a_newer_version_that_does_not_fit_the_image_is_named_with_the_reason(in
     assert "--allow-change base" in warning.hint
 
 
+def test_a_newest_version_that_nobody_can_install_hides_no_reason(index: Index) -> None:
+    index.wheel("top", "1.0")
+    index.wheel("top", "2.0", "base<2")
+    index.wheel("top", "3.0", "nosuch")
+    index.wheel("base", "1.0")
+    resolution, question = index.resolution(), Question(["top"])
+    (warning,) = find_left_out(resolution, question, {"top": "1.0"})
+    assert warning.what == "top 2.0 is left out, and 1.0 is added"
+    assert warning.why == "top 2.0 needs base <2; the image has 2.0"
+
+
 def test_a_package_without_a_release_hides_no_warning_about_others(index: Index) -> None:
     index.wheel("top", "1.0")
     index.wheel("top", "2.0", "base<2")
