@@ -22,6 +22,7 @@ from lumicontainer.importing.draft import (
 )
 from lumicontainer.importing.environment import add_path, add_variable
 from lumicontainer.importing.replacements import replacement_for
+from lumicontainer.importing.shell.losses import is_of_system
 from lumicontainer.importing.shell.script import ShellReader
 from lumicontainer.importing.shell.split import expand_variables, other_program
 from lumicontainer.importing.shell.starts import start_text
@@ -167,7 +168,15 @@ class _Reader(ShellReader):
                     row.refuse("it is not below the definition's folder")
                     self.losses.lose("".join(target) or source, "/")
                 else:
-                    self.copies.add(row, source, "".join(target) or f"/{source}")
+                    self.copies.add(row, source, self._place("".join(target), source))
+
+    def _place(self, target: str, source: str) -> str:
+        """Return where a file gets, or a folder: ``cp -r`` puts one into a folder that is there."""
+        name, place = source.rstrip("/"), target.rstrip("/")
+        if not self.draft.has_folder(name) or not place:
+            return target or f"/{source}"
+        is_there = target.endswith("/") or is_of_system(place) or bool(self.copies.find(place))
+        return f"{place}/{PurePosixPath(name).name}" if is_there else target
 
     def _rows(self, each: Section) -> Iterator[FileLine]:
         lines = enumerate(map(str.strip, each.lines), each.line + 1)

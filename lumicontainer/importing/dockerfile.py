@@ -165,10 +165,12 @@ class _Reader(ShellReader):
 
     def _env(self, line: FileLine, each: Instruction) -> None:
         for name, value in assignments(each.text):
+            known = expand_variables(value, self.values)
             if name.endswith("PATH"):
                 add_path(line, name, value, self.values, self.losses)
+                if name != "PATH" and "$" not in known:
+                    self.values[name] = known
                 continue
-            known = expand_variables(value, self.values)
             if OTHER_EXPANSION.search(known):
                 line.part(f"{name}={value}").refuse(UNKNOWN_EXPANSION)
                 continue

@@ -50,6 +50,11 @@ def whole_path(path: str, folder: str) -> str:
     return f"/{whole.lstrip('/')}"
 
 
+def is_of_system(path: str) -> bool:
+    """Return whether a path is a folder of each image."""
+    return bool(_SYSTEM.fullmatch(path))
+
+
 class Losses:
     """Hold what lines would have made that were not carried over."""
 

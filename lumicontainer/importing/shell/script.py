@@ -24,6 +24,7 @@ from lumicontainer.importing.replacements import replacement_for, table
 from lumicontainer.importing.shell import products
 from lumicontainer.importing.shell.downloads import read_download
 from lumicontainer.importing.shell.groups import MOST_LEVELS, Group, group_of
+from lumicontainer.importing.shell.inner_scripts import find_installer
 from lumicontainer.importing.shell.installers import (
     Places,
     installs_python,
@@ -50,6 +51,8 @@ _INSTALLS = re.compile(
     r"\b(?:pip[\d.]*|conda|mamba|micromamba|apt|apt-get|poetry|pdm|pipenv|pixi)\s+(?:-\S+\s+)*install\b"
     r"|\buv\s+(?:sync|add|pip)\b|\b(?:conda|mamba)\s+env\b"
 )
+_FILES = re.compile(r"\s(?:-[rce]|--requirement|--constraint|--editable)[ =]\s*\S+")
+_OF_INDEX = re.compile(r"\binstall(?:\s+-\S+)*\s+[A-Za-z]")
 _UNKNOWN = "it has a variable without a known value"
 _WORDS = re.compile(r"[\w@%+=:,./ -]*[\w./-][\w@%+=:,./ -]*", re.ASCII)
 """Words without a character that is more than itself to a shell."""
@@ -122,6 +125,8 @@ class ShellReader:
         }
         named = (*words[:3], *(word for word in words[3:] if word.startswith("/")))
         for number, word in enumerate(named):
+            if number and not re.search(r"/|\.\w+$", word):
+                continue
             # A program's name alone is looked up on PATH, not in the folder.
             folder = self.folder if number or "/" in word else ""
             is_path = word[:1] not in ("", "-", "$")
@@ -359,6 +364,8 @@ class ShellReader:
             why = "name a script that does it under apt_repositories of the layer"
         elif re.search(table()["downloads"], text):
             why = why or (_UNREAD if _INSTALLS.search(text) else _UNPINNED)
+        elif name := find_installer(part.command, part.plain, scope.folder, self.copies):
+            why = f"{name} installs or downloads in a form that is not read; name it in the layer"
         elif lost := self._find_lost(part, scope):
             lost.note(line)
             return False
@@ -391,6 +398,9 @@ def _are_carried(rows: Sequence[ImportedLine]) -> bool:
 def _for_other(part: _Part, lost: Lost) -> Lost:
     """Return what a command lacks: only one that builds what a layer has is not needed, too."""
     begin = " ".join(part.command.words) if part.command else part.plain
+    if _INSTALLS.search(part.line.text) and _OF_INDEX.search(_FILES.sub("", part.plain)):
+        # It is lacking besides the folder.
+        return lost._replace(missing=None) if lost.outcome == NOT_CARRIED else lost
     if lost.outcome != NOT_NEEDED or lost.why or re.match(table()["builds"], begin):
         return lost
     return lost._replace(outcome=NOT_CARRIED, missing=None)

@@ -26,7 +26,7 @@ QUIET = {"true", ":", "echo", "printf", "exit", "false", "return"}
 _FILTERS = {"tee", "cat", "head", "tail", "grep", "sort", "sed"}
 _ANSWERS = {"yes", "echo", "printf"}
 _SHELLS = {"sh", "bash", "dash", "su", "runuser"}
-_MODULES = {"pip", "uv", "conda", "mamba"}
+_MODULES = {"pip", "uv", "conda", "mamba", "pipx", "poetry"}
 """Programs that ``python -m`` runs."""
 _PLAIN = re.compile(r"pip[\d.]*|python[\d.]*|uvx?|conda|mamba|micromamba|apt-get|apt|poetry|pixi")
 """Programs that any path may lead to, such as one in the home folder."""
@@ -223,6 +223,7 @@ def _named(words: list[str]) -> list[str]:
     last = PurePosixPath(words[0]).name
     name = last if words[0].startswith("/") or _PLAIN.fullmatch(last) else words[0]
     if re.fullmatch(r"python[\d.]*", name):
+        words = [each for word in words for each in re.split(r"(?<=^-m)(?=\w)", word)]
         flags = next((n for n, word in enumerate(words[1:], 1) if word[:1] != "-"), len(words))
         if words[flags - 1] == "-m" and words[flags : flags + 1] and words[flags] in _MODULES:
             return _named(words[flags:])

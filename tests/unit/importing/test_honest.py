@@ -375,3 +375,73 @@ def test_what_docker_leaves_out_is_not_copied(
     found = {each.removeprefix("files/") for each in draft.files}
     assert found - {"Dockerfile", ".dockerignore"} == files
     assert notes(draft) == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python -mpip install --foo bar m1",
+        "python3 -m pipx install x",
+        "python - <<EOF\nimport pip\npip.main(['install', 'x'])\nEOF",
+        """python -c "import pip; pip._internal.main(['install', 'x'])\"""",
+        """python -c "import torch; torch.hub.load('x', 'y')\"""",
+        "alias p=pip && p install x",
+        "conda-lock install conda-lock.yml",
+        "eb OSU.eb",
+        "perl -MCPAN -e 'install X'",
+        "apt-get install -y python3-numpy",
+    ],
+)
+def test_no_command_installs_what_nobody_pins(dockerfile: Import, command: str) -> None:
+    draft = dockerfile(f"RUN {command}")
+    assert "not carried" in {outcome for _, outcome, _ in rows(draft)}
+    assert draft.missing()
+
+
+@pytest.mark.parametrize("start", ["bash /opt/s/setup.sh", ". /opt/s/setup.sh", "/opt/s/setup.sh"])
+def test_a_script_of_the_folder_that_installs_is_not_run(
+    imported: Import, tmp_path: Path, start: str
+) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s/setup.sh").write_text("# sets up\npip install sentencepiece\n")
+    (tmp_path / "s/plain.sh").write_text("# pip install it\nmkdir -p /data\n")
+    text = f"FROM debian\nCOPY s/ /opt/s/\nRUN {start}\nRUN bash /opt/s/plain.sh\n"
+    draft = imported("Dockerfile", text)
+    assert [each.missing for each in draft.missing()] == [start]
+    assert notes(draft)[0].startswith("s/setup.sh installs or downloads")
+
+
+def test_a_variable_that_ends_with_path_is_known_to_later_lines(dockerfile: Import) -> None:
+    draft = dockerfile("ENV APP_PATH=/srv/app\nWORKDIR $APP_PATH\nRUN mkdir $APP_PATH/x")
+    assert notes(draft) == []
+    assert "mkdir -p /srv/app\n" in draft.script
+
+
+def test_what_is_installed_in_a_lost_folder_is_missing(dockerfile: Import) -> None:
+    draft = dockerfile(
+        "WORKDIR $NOT_KNOWN/x\nRUN if true; then pip install timm; fi\nRUN pip install -e .[a]"
+    )
+    assert "if true; then pip install timm; fi" in [each.missing for each in draft.missing()]
+
+
+def test_alternatives_over_several_lines_are_read(dockerfile: Import) -> None:
+    draft = dockerfile("RUN pip install einops \\\n && pip install rich \\\n || exit 1")
+    assert (notes(draft), {*draft.python}) == ([], {"einops", "rich"})
+
+
+def test_a_word_of_a_start_is_no_file_of_the_folder(dockerfile: Import) -> None:
+    draft = dockerfile('WORKDIR $NOT_KNOWN/x\nCMD ["sleep", "infinity"]')
+    assert "infinity" not in str([each.missing for each in draft.missing()])
+
+
+@pytest.mark.parametrize(
+    ("row", "place"),
+    [("code /opt/", "/opt/code"), ("code /srv/x", "/srv/x"), ("code", "/code")],
+)
+def test_a_folder_of_a_definition_gets_where_cp_puts_it(
+    imported: Import, tmp_path: Path, row: str, place: str
+) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code/a.py").touch()
+    draft = imported("a.def", f"Bootstrap: docker\nFrom: debian\n%files\n    {row}\n")
+    assert f"mkdir -p {place}\n" in "".join(draft.script)
