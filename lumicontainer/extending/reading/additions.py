@@ -147,7 +147,7 @@ class _Reader:
     def words(self, packages: Iterable[str]) -> Iterator[PackageLine]:
         """Yield the requirements among words of the command line."""
         for word in packages:
-            if word.endswith((".txt", ".toml", ".yml", ".yaml", ".lock")):
+            if word.endswith((".txt", ".in", ".cfg", ".toml", ".yml", ".yaml", ".lock")):
                 self._problems.add(f"'{word}' is a file", "", hint=f"write -r {shlex.quote(word)}")
             else:
                 yield from self._requirement(PackageLine(word))
