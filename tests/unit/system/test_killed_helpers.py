@@ -37,7 +37,7 @@ def test_a_helper_ends_when_its_caller_is_killed(tmp_path: Path) -> None:
 _STOPPED = """\
 import sys
 from lumicontainer.system import process
-process._GRACE = 1
+process.GRACE = 1
 program = 'exec 3>"$1"; echo begun >&3; kill -STOP "$$"'
 process.in_new_session(["bash", "-c", program, "-", sys.argv[1]])
 """
