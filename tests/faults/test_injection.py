@@ -6,132 +6,23 @@ here. Each reader reads thousands of values at once.
 
 import ast
 import html.parser
-import itertools
 import json
-import math
 import os
-import random
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 
 import pytest
 
-from lumicontainer.core.render import jinja
 from lumicontainer.core.render.jinja import fill
-from lumicontainer.core.yaml import validators
-from lumicontainer.core.yaml.nodes import Scalar
-from lumicontainer.core.yaml.readers import schema_of
-from lumicontainer.errors import InputError, Place, Problems
-from lumicontainer.image import records
-from lumicontainer.importing.definition import sections
 from lumicontainer.verify.html import page
 
-from .test_damaged_records import RECORDS
+from .hostile_texts import TEXTS, cases, give, named, nothing_runs
 
-MARK = "owned-by-text"
-"""A file that a text would make if it ran."""
-RUNS = f"touch {MARK}"
-PARTS = (
-    *("'", '"', "`", "\\", "$", "${", "}", "$(", ")", "((", "))", "#", "&&", ";", "|", "\n", "\r"),
-    *("\t", " ", "~", "*", "?", "[", "]", "]]", "]==]", "{{", "}}", "{%", "<", ">", "</pre>", "%"),
-    *("--", "-rf", "!", "=", "\x1b[2J", "\x7f", "\x9b", "\u2028", "\u202e", "\ufeff", "é", "😀"),
-    *("%post", "%%", "bootstrap:", "EOF", "<<EOF", "\\u0000", "\\x00", "\\n", "\\", "//", "/*"),
-)
-WHOLE = (
-    *("", " ", "-", "--", "-rf", "-n", "-e", ".", "..", "~", "$HOME", "${HOME}", "$${HOME}", "%s"),
-    *(f"'; {RUNS}; '", f'"; {RUNS}; "', f"$({RUNS})", f"`{RUNS}`", f"\n{RUNS}\n", f"; {RUNS} #"),
-    *(f"' && {RUNS} && '", f"\\'; {RUNS}", f"]]; os.execute('{RUNS}') --[[", f"]==]{RUNS}[==["),
-    *(
-        f"[exec {RUNS}]",
-        f"}}; exec {RUNS}; {{",
-        f"%post\n    {RUNS}",
-        f"\n%post\n{RUNS}\n%labels\n",
-    ),
-    *(
-        "bootstrap: docker",
-        "\nBootstrap: docker\nFrom: evil",
-        "{{ x }}",
-        "{{ config }}",
-        "{% raw %}",
-    ),
-    *(
-        f'"\n[com.hooks]\ncommand = "{RUNS}',
-        f"'''\n{RUNS}",
-        f"#SBATCH --wrap={RUNS}",
-        "\n#SBATCH x",
-    ),
-    *(
-        f"<script>{RUNS}</script>",
-        '" onload="x',
-        "<img src=x onerror=x>",
-        "&lt;b&gt;",
-        "<!--",
-        "]]>",
-    ),
-    *(
-        "a\\\nb",
-        "a\\",
-        "\\",
-        "\\\\",
-        "\r\n",
-        "\n\n",
-        "$'\\x41'",
-        "!!",
-        "!$",
-        "*",
-        "?",
-        "[a-z]",
-        "{a,b}",
-    ),
-    *(
-        "<(id)",
-        "=(id)",
-        "a=b",
-        "\u2028x",
-        "\u202ex",
-        "x" * 3000,
-        "é" * 500,
-        "%{x}",
-        "\\u007b",
-        "\x1b]0;x\x07",
-    ),
-)
-
-
-def texts() -> list[str]:
-    """Return texts of one, two and three hostile parts, and whole attacks."""
-    dice = random.Random(29)
-    pairs = ["".join(pair) for pair in itertools.product(PARTS[:24], repeat=2)]
-    more = [
-        "".join(dice.choices((*PARTS, RUNS, "a", "0"), k=dice.randint(3, 9))) for _ in range(600)
-    ]
-    return list(dict.fromkeys((*WHOLE, *PARTS, *pairs, *more)))
-
-
-TEXTS = texts()
-
-
-def give(texts: Sequence[str]) -> pytest.MarkDecorator:
-    """Give a test the texts that it passes to a reader, each of which is a case."""
-    return pytest.mark.parametrize("texts", [texts], ids=["texts"])
-
-
-def named(texts: Sequence[str]) -> dict[str, str]:
-    """Return variables with these values."""
-    return {f"V{number}": text for number, text in enumerate(texts)}
-
-
-@pytest.fixture(autouse=True)
-def _nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
-    yield
-    found = [*tmp_path.rglob(f"*{MARK}*"), *Path.cwd().glob(f"*{MARK}*")]
-    assert [path for path in found if path.name == MARK] == []
+__all__ = ["nothing_runs"]
 
 
 def run(command: Sequence[str], **env: str) -> str:
@@ -366,165 +257,6 @@ def test_a_report_shows_each_text_and_has_no_element_more(texts: Sequence[str]) 
     shown = {" ".join(text.split()) for text in hostile.texts}
     missing = [text for text in texts if "\r" not in text and " ".join(text.split()) not in shown]
     assert missing == []
-
-
-SUBJECT = {
-    "name": "x",
-    "platform": "p",
-    "profile": "",
-    "bootstrap": {"agent": "docker", "image": "debian:bookworm", "file": "", "include": []},
-    "environment": {},
-    "path": [],
-    "version": lambda: "p",
-}
-
-
-def definition(summary: str, mirror: str = "") -> list[tuple[str, str]]:
-    """Return the names of a definition's sections, and what stands behind each."""
-    image = {**SUBJECT, "summary": summary}
-    values: dict[str, Any] = {"constants": {}, "defaults": {}, "lists": {}, "path": []}
-    values["home"] = "/opt"
-    text = fill("apptainer.def.j2", image=image, programs=["true"], mirror=mirror, **values)
-    return [(each.name, each.rest) for each in sections(text)]
-
-
-@give(TEXTS)
-def test_a_summary_that_is_accepted_adds_no_section_and_no_stage(texts: Sequence[str]) -> None:
-    plain, accepted = definition("plain"), 0
-    for text in texts:
-        if is_accepted(validators.summary, text):
-            assert definition(text) == plain, text
-            accepted += 1
-    assert accepted > 100
-
-
-def is_accepted(reader: Any, text: str) -> bool:
-    """Return whether a reader of documents takes a text; it says why if not."""
-    problems = Problems()
-    value = reader(Scalar(Place("x"), text, plain=False), problems)
-    assert (value is None) == bool(problems.noted), text
-    assert all(each.what for each in problems.noted)
-    return value is not None
-
-
-def is_pattern(reader: Any) -> bool:
-    return "pattern" in schema_of(reader)
-
-
-READERS = [
-    *(n for n, r in vars(validators).items() if isinstance(r, FunctionType) and is_pattern(r)),
-    "summary",
-]
-"""The readers of the fields of documents that are more than any text."""
-FREE = {"summary", "pattern", "host_library"}
-
-
-@give([f"{begin}{text}" for begin in ("", "a", "/") for text in TEXTS])
-@pytest.mark.parametrize("name", READERS)
-def test_a_field_of_a_document_takes_only_what_its_places_can_hold(
-    name: str, texts: Sequence[str]
-) -> None:
-    for text in texts:
-        if is_accepted(getattr(validators, name), text):
-            assert jinja.plain_line(text) == text
-            assert name in FREE or jinja.plain_word(text) == text
-
-
-def text_fields(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the paths of the texts in a record, and those of the names in it."""
-    rows = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
-    for name, each in rows:
-        if isinstance(each, str):
-            yield (*path, name)
-        yield from text_fields(each, (*path, name))
-
-
-def with_text(value: Any, path: tuple[Any, ...], text: str) -> Any:
-    """Return a record in which a text stands in the place at a path."""
-    if not path:
-        return text
-    copy = dict(value) if isinstance(value, dict) else list(value)
-    copy[path[0]] = with_text(value[path[0]], path[1:], text)
-    return copy
-
-
-def record_texts(value: Any, kind: type) -> Iterator[str]:
-    """Yield the names, or the texts, in a record."""
-    if isinstance(value, Mapping):
-        yield from value
-        for each in value.values():
-            yield from record_texts(each, kind)
-    elif isinstance(value, list):
-        for each in value:
-            yield from record_texts(each, kind)
-
-
-FIELDS = [
-    pytest.param(name, path, id=f"{name}-{'.'.join(map(str, path))}")
-    for name in ("resolved.json", "checks.json", "packages.json")
-    for path in text_fields(RECORDS[name][0])
-]
-
-
-@give(TEXTS[::3])
-@pytest.mark.parametrize(("name", "path"), FIELDS)
-def test_a_record_has_each_text_as_it_was_or_is_refused(
-    name: str, path: tuple[Any, ...], texts: Sequence[str]
-) -> None:
-    whole, schema = RECORDS[name]
-    for text in texts:
-        record = with_text(whole, path, text)
-        try:
-            value = records.parse(json.dumps(record).encode(), schema)
-        except records.RecordError as error:
-            assert "\n" not in str(error), path
-        else:
-            assert value == record
-
-
-@give(TEXTS)
-def test_a_name_in_a_record_is_a_plain_word(texts: Sequence[str]) -> None:
-    whole, schema = RECORDS["resolved.json"]
-    (layer,) = whole["layers"].values()
-    for text in texts:
-        for changed in (
-            {**whole, "layers": {text: layer}},
-            {**whole, "layers": {"torch": {**layer, "environment": {text: "x"}}}},
-            {**whole, "omitted": {text: "x"}},
-        ):
-            try:
-                value = records.parse(json.dumps(changed).encode(), schema)
-            except records.RecordError:
-                continue
-            assert all(jinja.plain_word(each) for each in record_texts(value, str))
-
-
-@give(TEXTS)
-@pytest.mark.parametrize("quoting", [jinja.plain_word, jinja.plain_line, jinja.variable_name])
-def test_what_cannot_stand_in_its_place_is_refused_by_each_filter(
-    quoting: Callable[[str], str], texts: Sequence[str]
-) -> None:
-    for text in texts:
-        try:
-            found = quoting(text)
-        except InputError as error:
-            assert str(error).isprintable()
-        else:
-            assert found == text
-            assert "\n" not in text
-
-
-def cases(test: Any) -> int:
-    """Return how many texts a test passes to readers, with each of its parameters."""
-    marks = [mark.args for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize"]
-    texts = sum(len(values[0]) for names, values in marks if names == "texts")
-    return texts * math.prod(len(values) for names, values in marks if names != "texts")
 
 
 def test_there_are_ten_thousand_cases() -> None:
