@@ -15,9 +15,9 @@ from lumicontainer.cache import objects
 from lumicontainer.core.model import Platform
 from lumicontainer.core.plan.steps import Compile, Plan, Step
 from lumicontainer.core.render.render import render, render_help, render_notes
-from lumicontainer.errors import InputError, Problem, did_you_mean
+from lumicontainer.errors import InputError, Problem, StepError, did_you_mean
 from lumicontainer.host.machine import free_memory
-from lumicontainer.image import sif, squashfs
+from lumicontainer.image import records, sif, squashfs
 from lumicontainer.image.assembly.assemble import Source
 from lumicontainer.image.inspect import CHECKED_LABEL, KEY_LABEL
 from lumicontainer.jobs.folders import partial_image
@@ -75,6 +75,7 @@ async def _build(builder: Builder, output: Path, *, verify: bool, more: int) -> 
     stack = await assemble(builder)
     with partial_image(output, builder.job) as partial:
         await _pack(builder, stack, partial, {} if verify else {CHECKED_LABEL: "no"})
+        await asyncio.to_thread(_require_packages, partial)
         async with task_group() as group:
             # The disk takes as long for a large image as some checks.
             group.create_task(asyncio.to_thread(sync, partial))
@@ -85,6 +86,15 @@ async def _build(builder: Builder, output: Path, *, verify: bool, more: int) -> 
                 builder.progress.say(f"not checked: lumicontainer verify {path} does that")
         replace(partial, output)
     return stack
+
+
+def _require_packages(partial: Path) -> None:
+    """Raise ``StepError`` if Python of the image wrote anything else than its list of packages."""
+    try:
+        records.require_list_of_packages(partial)
+    except InputError as error:
+        what, hint = "python3 of the image did not list its packages", "use another base image"
+        raise StepError(Problem(what, why=error.problems[0].why, hint=hint)) from error
 
 
 async def assemble(builder: Builder) -> Stack:

@@ -145,6 +145,7 @@ RESULTS: Schema = {
 }
 """The report of lumi-verify; ``outcome.from_plain`` judges the rest of each row."""
 PACKAGES: Schema = Table(WORD, Table(PACKAGE, VERSION))
+_LISTED: Schema = dict.fromkeys(("system", "python"), Table(TEXT, Nullable(TEXT)))
 _ATTRIBUTES = {"labels?": Nullable(Table(TEXT, _SCALAR)), "deffile?": Nullable(TEXT)}
 METADATA: Schema = {"data?": Nullable({"attributes?": Nullable(_ATTRIBUTES)})}
 """Metadata that an engine wrote; any of it may be null."""
@@ -288,6 +289,11 @@ def checks(image: Path) -> Sequence[Mapping[str, Any]]:
 def packages(image: Path) -> Mapping[str, Mapping[str, str]]:
     """Return package versions by kind and name; raise ``InputError`` if it has none."""
     return cast(Mapping[str, Mapping[str, str]], _of(image, "packages.json", PACKAGES))
+
+
+def require_list_of_packages(image: Path) -> None:
+    """Raise ``InputError`` if a new image has no list of packages; their names may be odd."""
+    _of(image, "packages.json", _LISTED)
 
 
 def recipe(image: Path) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.errors import HOST_UNFIT, INPUT_WRONG
+from lumicontainer.errors import HOST_UNFIT, INPUT_WRONG, STEP_FAILED
 
 from ..integration.conftest import lumicontainer, recipes, small, write_small
 
@@ -32,6 +32,13 @@ def build(
 def test_a_build_takes_no_answer_for_a_report(tmp_path: Path, prints: str) -> None:
     done = build(tmp_path, prints, code=1)
     assert "error: cannot check the image\n    why: lumi-verify printed no report" in done.stderr
+    assert not (tmp_path / "x.sif").exists()
+
+
+@pytest.mark.usefixtures("small")
+def test_a_build_takes_no_answer_for_a_list_of_packages(tmp_path: Path) -> None:
+    done = build(tmp_path, "echo nonsense", "--no-verify", code=STEP_FAILED, asked="inventory")
+    assert "error: python3 of the image did not list its packages" in done.stderr
     assert not (tmp_path / "x.sif").exists()
 
 
