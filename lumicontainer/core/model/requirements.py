@@ -22,6 +22,12 @@ EXACT = re.compile(rf"{NAME}=={_VERSION}")
 _ARCHIVE = re.compile(r"(?i)\.(?:whl|zip|tar|tgz|tbz|txz|tar\.\w+)(?:\[.*\])?")
 _ELSEWHERE = re.compile(r"\S*(?:@|://|/|\\)|\.")
 
+_COMMIT = re.compile("[0-9a-f]{7,40}")
+_REPOSITORY = re.compile(
+    rf"(?:(?P<name>{NAME})\s*@\s*)?git\+(?P<url>https://[^\s@#]+/(?P<folder>[\w.-]+?)(?:\.git)?/?)"
+    r"(?:@(?P<commit>[\w.-]+))?(?:#\S*)?"
+)
+
 _HINT = "write NAME==VERSION; name repositories and files under 'sources'"
 _SITE = "remove it; indexes and pip's options are the site's configuration (pip config)"
 _MARKER = "the image has one Python: let a variant or a version of the layer choose"
@@ -40,10 +46,23 @@ def fault(text: str, *, markers: bool = False) -> Fault | None:
         return Fault(what, "it is an option of pip's", _SITE)
     if _ELSEWHERE.match(bare) or "@" in bare or _ARCHIVE.search(bare):
         why = "it is a URL or a path: nothing pins it, and pip would run its code"
-        return Fault(what, why, _HINT)
+        return Fault(what, why, _source_hint(text) or _HINT)
     if semicolon and not markers:
         return Fault(what, "it has a condition behind ';'", _MARKER)
     return _unread(text, what)
+
+
+def _source_hint(text: str) -> str:
+    """Return the lines of a layer that install a repository of git; empty for other texts."""
+    found = _REPOSITORY.fullmatch(text)
+    if not found or find_url_fault(found["url"]):
+        return ""
+    folder, revision = found["name"] or found["folder"], found["commit"] or ""
+    commit = revision if _COMMIT.fullmatch(revision) else "COMMIT"
+    source = f"{{git: {found['url']!r}, commit: {commit}, folder: {folder}}}"
+    install = f'python3 -m pip install "$sources/{folder}"'
+    first = f"write under 'sources': - {source}"
+    return f"{first}\nunder 'packages': apt: [ca-certificates, git]\nand in install.sh: {install}"
 
 
 def _unread(text: str, what: str) -> Fault | None:

@@ -130,6 +130,12 @@ def test_a_line_with_a_hash_is_refused_as_others_are(write: Write, line: str, wh
     assert why in problems_of(write, {"requirements.txt": line + "\n"})
 
 
+def test_a_repository_among_packages_gets_the_lines_that_install_it(write: Write) -> None:
+    text = problems_of(write, {"requirements.txt": "mine @ git+https://a.example/b.git@0a1b2c3\n"})
+    assert "- {git: 'https://a.example/b.git', commit: 0a1b2c3, folder: mine}" in text
+    assert 'python3 -m pip install "$sources/mine"' in text
+
+
 def test_what_python_compiled_is_no_file_of_a_layer(write: Write) -> None:
     files = {"layers/greet/a.py": "", "layers/greet/__pycache__/a.pyc": "x"}
     layer = open_catalog(write({**HELLO, **files})).layer("greet")
