@@ -9,7 +9,7 @@ from lumicontainer.api.checking import CheckRequest
 from lumicontainer.commands import context
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.core.rules.rules import ERROR, HOLDS, PASSED, UNKNOWN, WARNING, Finding
-from lumicontainer.errors import EXAMINED_FAILED, OK
+from lumicontainer.errors import EXAMINED_FAILED, OK, Problem
 from lumicontainer.system.terminal.output import print_json, print_table
 from lumicontainer.system.units import count
 
@@ -40,6 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _print(resolved: Resolved, findings: Sequence[Finding]) -> None:
     out = sys.stdout.write
     holding = [each for each in findings if each.state == HOLDS]
+    for each in resolved.recipe.missing:
+        what = f"build refuses this draft: the image would lack {each}"
+        out(f"{Problem(what, str(each.place), level='warning')}\n")
     # Errors last, next to the prompt.
     for finding in sorted(holding, key=lambda each: each.rule.level, reverse=True):
         out(f"{finding.problem()}\n")
