@@ -27,8 +27,8 @@ _AROUND = re.compile(
 )
 """Lines of secret files that other files have too: around a key (RFC 7468), or above settings."""
 _SECRET_NAME = re.compile(
-    r"(?i)(?:.*_)?(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|(?:API|ACCESS|SECRET|PRIVATE|AUTH)_?KEY)"
-    r"(?:_ID)?"
+    r"(?i)(?:.*_)?(?:TOKEN|SECRET|(?:PG|SSH)?PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|CREDENTIALS?"
+    r"|(?:API|ACCESS|SECRET|PRIVATE|AUTH)_?KEY)(?:_ID)?|(?:.*_)?(?:GITHUB|GITLAB|GH|EXT)_PAT"
 )
 """Variables such as HF_TOKEN, WANDB_API_KEY and AWS_SECRET_ACCESS_KEY; no HF_TOKEN_PATH."""
 _SECRET_VALUE = re.compile(r"(?!/)[^\s<>]{6,}")

@@ -125,6 +125,10 @@ def test_a_url_without_its_password_is_the_same_place() -> None:
     [
         ("HF_TOKEN", "0123456789abcdef"),
         ("WANDB_API_KEY", "0123456789abcdef"),
+        ("PGPASSWORD", "Tr0ub4dor&3"),
+        ("DB_PASS", "Tr0ub4dor&3"),
+        ("MYSQL_PWD", "Tr0ub4dor&3"),
+        ("GITHUB_PAT", "abc1234567890abcd"),
         ("AWS_SECRET_ACCESS_KEY", "0123456789/abcdef"),
         ("MY_PASSWORD", "correct-horse"),
         ("NOTES", f"my key is hf_{'a1' * 12}."),
