@@ -80,20 +80,24 @@ def run(job: CommandJob, listener: Listener) -> int:
     code = -1 if end.how else int((job.folder / follow.ENDED).read_text())
     if 0 <= code < _SIGNALLED:
         return code
-    raise _failure(job.folder, end)
+    raise _failure(job.folder, end.number, ask_how(end))
 
 
-def _failure(folder: Path, end: follow.End) -> JobError:
+def ask_how(end: follow.End) -> str:
+    """Return in words how Slurm ended a job whose script did not end by itself."""
     if not end.how:
         slurm.wait_for_end([f"--jobs={end.number}"])
-    how = end.how or slurm.last_state(end.number)
+    return end.how or slurm.last_state(end.number)
+
+
+def _failure(folder: Path, number: str, how: str) -> JobError:
     log = folder / follow.LOG
     hint = next((hint for word, hint in _HINTS if word in how), _CONTINUES)
-    hint = hint.format(number=end.number)
+    hint = hint.format(number=number)
     if not log.exists():
         how, hint = f"{how}; {NOT_SEEN}", SEEN_BY_ALL
     kind = JobError if _ENDED.search(how) else LostJobError
-    return kind(Problem(f"job {end.number} failed", str(log), how, hint))
+    return kind(Problem(f"job {number} failed", str(log), how, hint))
 
 
 def _script(job: CommandJob) -> str:

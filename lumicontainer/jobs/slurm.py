@@ -22,6 +22,10 @@ _NOT_NOW = re.compile(
 (seen with Slurm 22.05: "Requested node configuration is not available")."""
 _IN_SERVICE = re.compile(r"up (idle|allocated|mixed|completing|planned|reserved)[^*]?")
 """The output of sinfo for partitions and nodes that accept jobs; * means that a node is silent."""
+_SILENT, _DEAD = re.compile(r".+\*"), re.compile(r"(down|fail|error|unknown)\w*\*?|.+\*")
+"""The states of nodes that do not answer, and of nodes whose jobs Slurm ended."""
+LOST = "NODE_FAIL"
+"""The state of a job whose node failed."""
 _TURN, _LONGEST_END = 0.5, 60.0
 """Seconds: between two looks at a job that ends, and until Slurm kills one that does not."""
 _PING = "scontrol ping shows if this host reaches Slurm; use a login node of the cluster"
@@ -201,14 +205,21 @@ def silent_nodes(number: str) -> list[str]:
     """Return the nodes of a job that do not answer Slurm, which ends the job after some minutes."""
     try:
         nodes = _capture("squeue", "--noheader", f"--jobs={number}", "--format=%N").strip()
-        if not nodes:
-            return []
+    except HostError:
+        return []
+    return _nodes_in(_SILENT, nodes)
+
+
+def _nodes_in(states: re.Pattern[str], nodes: str) -> list[str]:
+    """Return those of some nodes that are in one of the states (sinfo(1), NODE STATE CODES)."""
+    if not nodes or process.find("sinfo") is None:
+        return []
+    try:
         printed = _capture("sinfo", "--noheader", "--Node", f"--nodes={nodes}", "--format=%N %T")
     except HostError:
         return []
-    # sinfo marks them with * (sinfo(1), NODE STATE CODES).
     rows = (line.split() for line in printed.splitlines())
-    return sorted({row[0] for row in rows if row[1:] and row[1].endswith("*")})
+    return sorted({row[0] for row in rows if row[1:] and states.fullmatch(row[1])})
 
 
 def is_queued(name: str) -> bool | None:
@@ -240,6 +251,8 @@ def last_state(number: str) -> str:
         knows = "does not say how" if fields is None else "no longer knows it"
         return f"it ended, and Slurm {knows}"
     state, reason = fields.get("JobState", "it ended"), fields.get("Reason", "None")
+    if state == LOST and (lost := _nodes_in(_DEAD, fields.get("NodeList", ""))):
+        return f"{state} of {', '.join(lost)}"
     return state if reason == "None" else f"{state}, reason {reason}"
 
 

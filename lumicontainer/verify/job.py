@@ -134,10 +134,18 @@ def run(job: Job, listener: Listener) -> Collected:
     with job_folder(cache / FOLDERS, "lumi-verify-") as folder:
         variables.write_variables(folder)
         end = follow.run(folder, script(job, folder), sbatch, listener)
-        collected = _collect(job, folder, end.how)
+        collected = _collect(job, folder, _ask_how(job, folder, end))
         if collected.problem:
             mark_failed(folder)
     return collected
+
+
+def _ask_how(job: Job, folder: Path, end: follow.End) -> str:
+    """Return in words how Slurm ended a job; empty if its script ended by itself."""
+    if end.how or all((folder / f"{number}.code").exists() for number in range(len(job.steps))):
+        return end.how
+    how = command.ask_how(end)
+    return "" if how.startswith(("COMPLETED", "FAILED")) else how
 
 
 def _read_report(path: Path) -> bytes:
@@ -166,6 +174,8 @@ def _collect(job: Job, folder: Path, end: str) -> Collected:
     printed = process.last_lines(read_end(log)) if log.exists() else ""
     why = "\n".join(filter(None, (end or failed[0], printed)))
     hint = f"{slurm.ASKS}; sbatch accepts the script next to the log once more"
+    if slurm.LOST in end:
+        hint = "repeat the command; Slurm takes other nodes meanwhile"
     where = f"the whole log: {log}"
     if not log.exists():
         where, why, hint = str(log.parent), f"{why}; {command.NOT_SEEN}", command.SEEN_BY_ALL

@@ -7,15 +7,26 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.jobs.follow import COMMAND
+from lumicontainer.jobs.variables import FILE
 
 from ..conftest import ROOT
-from ..integration.conftest import base_object, new_cache, recipes, small
-from ..integration.processes import Env, processes_of, wait_for
+from ..integration.conftest import base_object, new_cache, proof, proof_recipes, recipes, small
+from ..integration.processes import Env, jobs_of, processes_of, started, wait_for
 from ..integration.test_build_jobs import ENDLESS, Gate, Login, ended, gate, login
+from ..integration.test_verify_slurm import never_ending
 from ..namespaces import as_root
 from ..programs import run
 
-__all__ = ["base_object", "gate", "login", "new_cache", "recipes", "small"]
+__all__ = [
+    "base_object",
+    "gate",
+    "login",
+    "new_cache",
+    "proof",
+    "proof_recipes",
+    "recipes",
+    "small",
+]
 
 NUMBER = "1"
 """The digit of a cluster that these tests have alone."""
@@ -117,6 +128,23 @@ def test_a_build_on_a_node_that_slurm_has_lost_writes_no_image(
     wait_for(lambda: processes_of(login.folder) == [])
     nodes.start(node)
     assert [path for form in NOT_LEFT for path in login.folder.rglob(form)] == []
+
+
+@pytest.mark.parametrize("number", [1, 2], ids=["of the script", "of other ranks"])
+def test_a_verification_whose_node_dies_names_the_node(
+    number: int, proof: Path, cluster: Env, nodes: Nodes, tmp_path: Path
+) -> None:
+    env = {**cluster, "LUMICONTAINER_CACHE": str(tmp_path / "cache"), "MARK": str(tmp_path)}
+    node = f"nid0050{NUMBER}{number}"
+    with started(never_ending(proof, "proof/pictures"), cwd=tmp_path, env=env) as process:
+        assert any("proof/pictures" in line for line in process.stderr)
+        nodes.crash(node)
+        ended(process, 7, "error: the job failed", f"why: NODE_FAIL of {node}")
+    nodes.start(node)
+    assert processes_of(tmp_path) == []
+    assert jobs_of(env, tmp_path) == []
+    (folder,) = (tmp_path / "cache/jobs").iterdir()
+    assert not (folder / FILE).exists()
 
 
 def test_a_compile_job_whose_node_dies_is_sent_again(
