@@ -38,7 +38,15 @@ class Judgment(NamedTuple):
 
 def _finding_data(finding: Finding) -> dict[str, Any]:
     rule = finding.rule
-    seen = [{**s._asdict(), "found": [fact._asdict() for fact in s.found]} for s in finding.seen]
+    seen = [
+        {
+            "name": each.name,
+            "wanted": each.condition,
+            "found": [fact._asdict() for fact in each.facts],
+            "holds": each.holds,
+        }
+        for each in finding.seen
+    ]
     return {
         **{name: getattr(rule, name) for name in ("id", *TEXTS)},
         "place": str(rule.place),

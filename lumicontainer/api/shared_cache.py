@@ -12,7 +12,7 @@ from lumicontainer.cache import pruning
 from lumicontainer.cache.objects import Entry
 from lumicontainer.cache.shared import contents
 from lumicontainer.cache.shared.contents import Published
-from lumicontainer.cache.shared.publish import DAMAGED, NEW, THERE, objects_of, publish
+from lumicontainer.cache.shared.publish import DAMAGED, NEW, PRESENT, objects_of, publish
 from lumicontainer.cache.shared.shared import FOLDER, SharedCache
 from lumicontainer.cache.store import Cache
 from lumicontainer.core.plan.plan import planned
@@ -150,7 +150,7 @@ def publish_objects(request: PublishRequest, on_progress: OnProgress | None = No
 def _publish(
     entries: Sequence[Entry], store: Cache, shared: SharedCache, key: str, progress: Progress
 ) -> dict[str, list[CacheRow]]:
-    rows: dict[str, list[CacheRow]] = {NEW: [], THERE: [], DAMAGED: []}
+    rows: dict[str, list[CacheRow]] = {NEW: [], PRESENT: [], DAMAGED: []}
     for each in publish(entries, store, shared, progress, key=key):
         rows[each.state].append(about(each.entry))
         if each.why:

@@ -67,7 +67,7 @@ def _explain(finding: Finding) -> None:
     rule = finding.rule
     out(f"{rule.id} ({rule.level}, {finding.state}): {rule.message}\n")
     rows = [
-        (f"when {each.name}", each.wanted, f"{ANSWERS[each.holds]}: {each}")
+        (f"when {each.name}", each.condition, f"{ANSWERS[each.holds]}: {each}")
         for each in finding.seen
     ]
     print_table(rows)

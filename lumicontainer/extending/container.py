@@ -24,7 +24,7 @@ from lumicontainer.system.programs.folder_limit import FolderLimit
 PROBE = "/opt/lumicontainer/probe"
 FOLDER = "extension+"
 """The name of the temporary folders of extensions."""
-GIVEN = "given"
+SOURCES = "given"
 """The folder of packages that users name by their place; all containers of a call read it."""
 _HINT = "add the packages one by one: one of them takes too much, or its server is too slow"
 _NOT_STARTED = 255
@@ -58,7 +58,7 @@ class Container:
 
     def named_folders(self) -> list[Path]:
         """Return the folders of packages that the user or pip's configuration names."""
-        sources = self.folder / GIVEN
+        sources = self.folder / SOURCES
         return [*self.site.folders, *([sources] if sources.is_dir() else [])]
 
     def uv(self, mounts: Mounts, *words: str, quiet: bool = True) -> process.Finished:

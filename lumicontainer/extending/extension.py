@@ -14,7 +14,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import InputError, LockError, Problem, StepError
-from lumicontainer.extending.container import FOLDER, GIVEN, open_container, working_folder
+from lumicontainer.extending.container import FOLDER, SOURCES, open_container, working_folder
 from lumicontainer.extending.facts import Facts, image_id, read_facts
 from lumicontainer.extending.install.installation import Installation
 from lumicontainer.extending.lock.hashes import require_hashes
@@ -304,7 +304,7 @@ def _prepare(order: Order, folder: Path, site: Site, progress: Progress) -> Prep
     if not order.additions.references:
         return Prepared()
     with progress.step(units.count(len(order.additions.references), "source")):
-        sources = folder / GIVEN
+        sources = folder / SOURCES
         sources.mkdir()
         return prepare_sources(order.additions.references, sources, site, progress.say)
 

@@ -94,12 +94,12 @@ class Facts(NamedTuple):
 
     def extras(self, name: str) -> dict[str, list[str]]:
         """Return the requirements of a package that its extras add, by the name of the extra."""
-        found: dict[str, list[str]] = {}
+        by_extra: dict[str, list[str]] = {}
         for requirement in map(_parsed, self.packages[name].requires):
             marker = str(requirement.marker) if requirement else ""
             for extra in _EXTRA.findall(marker):
-                found.setdefault(normal(extra), []).append(str(requirement))
-        return found
+                by_extra.setdefault(normal(extra), []).append(str(requirement))
+        return by_extra
 
     def users(self, name: str) -> list[str]:
         """Return the packages that need another one."""

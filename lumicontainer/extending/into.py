@@ -163,11 +163,11 @@ def _sums(text: bytes, changed: Mapping[str, bytes]) -> bytes:
 
 def _layout(image: Path, key: str) -> sif.Layout:
     """Return what the new image says of itself: what the old one does, and its extension."""
-    found = records.metadata(image)
-    labels = {**found.labels, _LABEL: key}
+    record = records.metadata(image)
+    labels = {**record.labels, _LABEL: key}
     if own := records.key(image):
         inputs = {"image": own, "extension": key}
         labels[inspect.KEY_LABEL] = extension_key(inputs)
-    attributes = {"labels": labels, "deffile": found.definition or ""}
+    attributes = {"labels": labels, "deffile": record.definition or ""}
     metadata = {"data": {"attributes": attributes}, "type": "container"}
-    return sif.layout(found.definition or "", metadata)
+    return sif.layout(record.definition or "", metadata)

@@ -24,7 +24,7 @@ from lumicontainer.system.files.recipe_folder import (
     MAX_FILES,
     MAX_FOLDER_BYTES,
     NAME_INPUTS,
-    Found,
+    FolderFile,
     files_below,
     read_bytes,
 )
@@ -194,7 +194,7 @@ class Copies:
 
     def _read_folder(self, line: FileLine, name: str) -> tuple[list[LayerFile], str]:
         """Return the files of a folder, and why they cannot be copied."""
-        problems, entries = Problems(), list[Found]()
+        problems, entries = Problems(), list[FolderFile]()
         if self._is_full():
             return [], _TOO_MANY
         try:

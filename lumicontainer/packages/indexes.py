@@ -67,8 +67,8 @@ def other_indexes(indexes: Iterable[str | None]) -> Iterator[Option]:
 
 def toml_table(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     """Return a table in TOML; an empty one if the key has another value or none."""
-    found = data.get(key)
-    return found if isinstance(found, dict) else {}
+    value = data.get(key)
+    return value if isinstance(value, dict) else {}
 
 
 def _of_table(data: Mapping[str, Any]) -> Iterator[Option]:
@@ -79,8 +79,8 @@ def _of_table(data: Mapping[str, Any]) -> Iterator[Option]:
 
 
 def _address(value: object) -> str:
-    found = value.get("url", "") if isinstance(value, dict) else value
-    return str(found).lower() if isinstance(found, bool) else str(found)
+    address = value.get("url", "") if isinstance(value, dict) else value
+    return str(address).lower() if isinstance(address, bool) else str(address)
 
 
 def _options(key: str, values: Iterable[str]) -> Iterator[Option]:

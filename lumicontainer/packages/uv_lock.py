@@ -30,7 +30,7 @@ class UvPackage(NamedTuple):
     groups: Sequence[str] = ()
     """The groups of a project, such as dev."""
 
-    def asked(self) -> tuple[str, str, str, tuple[str, ...]]:
+    def question(self) -> tuple[str, str, str, tuple[str, ...]]:
         """Return what decides which packages a requirement means."""
         return self.name, self.version, self.marker, tuple(self.extras)
 
@@ -91,17 +91,17 @@ def needed_packages(packages: Sequence[UvPackage], python: str) -> Iterator[UvPa
         for version in {package.version, ""}:
             named.setdefault((package.name, version), []).append(package)
     seen: dict[int, set[str]] = {}
-    asked: set[tuple[str, str, str, tuple[str, ...]]] = set()
+    followed: set[tuple[str, str, str, tuple[str, ...]]] = set()
     left = [(each, ("", *each.extras)) for each in own_projects(packages) or packages]
     while left:
         package, extras = left.pop()
         known = seen.setdefault(id(package), set())
         for each in _requirements(package, [extra for extra in extras if extra not in known]):
-            if each.asked() not in asked and _applies(each.marker, python):
+            if each.question() not in followed and _applies(each.marker, python):
                 rows = named.get((each.name, each.version), ())
                 chosen = (row for row in rows if _applies_any(row.markers, python))
                 left += [(row, ("", *each.extras)) for row in chosen]
-            asked.add(each.asked())
+            followed.add(each.question())
         known.update(extras)
     yield from (each for each in packages if id(each) in seen)
 

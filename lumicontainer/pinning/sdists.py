@@ -23,7 +23,7 @@ from lumicontainer.pinning.wheels import Wheel
 from lumicontainer.system import process
 from lumicontainer.system.terminal.progress import Progress
 
-_REPORT, _WHY, _WANTED = "report.json", "why", "lumicontainer-wanted.txt"
+_REPORT, _WHY, _REQUIREMENTS = "report.json", "why", "lumicontainer-wanted.txt"
 _SCRIPT = Path(__file__).parent / "scripts/ask-pip.sh"
 _MISSING = re.compile(r"(?:Cannot import '|No module named '?)([\w.]+)")
 """How pip and Python report that a build backend is missing (pip 23 to 26)."""
@@ -48,7 +48,7 @@ def asking(
     sources = own.content.sources if own.content.apt_repositories else ()
     files = (
         *(each for each in own.files if each.name not in (own.script, own.compile)),
-        LayerFile(_WANTED, 0o644, "".join(f"{each}\n" for each in lines).encode()),
+        LayerFile(_REQUIREMENTS, 0o644, "".join(f"{each}\n" for each in lines).encode()),
         LayerFile(own.script, 0o755, _SCRIPT.read_bytes()),
     )
     content = own.content._replace(locked=(), indexed={}, sources=sources)

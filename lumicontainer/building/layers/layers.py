@@ -142,7 +142,7 @@ async def _send(builder: Builder, compiled: Compile, below: Stack, shown: str) -
         async with wait_for_lock(builder.cache.make_lock(name), task):
             publisher = await take(builder, name, shown)
         if publisher and (entry := await find_object(builder, name)):
-            task.found(f"taken from {publisher}")
+            task.note_origin(f"taken from {publisher}")
             return entry
         await builder.compile_jobs.compile(compiled.name, compiled.memory_per_job, task)
         if entry := await find_object(builder, name):

@@ -34,7 +34,7 @@ async def make_object(builder: Builder, shown: str, about: Mapping[str, Any], ma
             publisher = await take(builder, name, shown)
             if entry := await find_object(builder, name):
                 origin = f"taken from {publisher}" * bool(publisher)
-                task.found(origin or f"built by {others or 'another build'}")
+                task.note_origin(origin or f"built by {others or 'another build'}")
                 return entry
             began = time.monotonic()
             draft = store.draft(name)

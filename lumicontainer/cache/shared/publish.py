@@ -14,7 +14,7 @@ from lumicontainer.errors import InputError, Problem
 from lumicontainer.system import flock
 from lumicontainer.system.terminal.progress import Progress
 
-NEW, THERE, DAMAGED = "published", "there already", "damaged"
+NEW, PRESENT, DAMAGED = "published", "there already", "damaged"
 
 
 class Outcome(NamedTuple):
@@ -22,7 +22,7 @@ class Outcome(NamedTuple):
 
     entry: Entry
     state: str
-    """One of ``NEW``, ``THERE`` and ``DAMAGED``."""
+    """One of ``NEW``, ``PRESENT`` and ``DAMAGED``."""
     why: str = ""
 
 
@@ -46,16 +46,16 @@ def publish(
     progress.expect(len(entries))
     for entry in entries:
         if shared.has(entry.name):
-            progress.cached(entry.shown, THERE)
-            yield Outcome(entry, THERE)
+            progress.cached(entry.shown, PRESENT)
+            yield Outcome(entry, PRESENT)
             continue
         held = flock.shared(store.use_lock(entry.name))
         try:
             with progress.step(entry.shown) as task:
                 new = shared.publish(entry, key)
                 if not new:
-                    task.found(THERE)
-            yield Outcome(entry, NEW if new else THERE)
+                    task.note_origin(PRESENT)
+            yield Outcome(entry, NEW if new else PRESENT)
         except Damaged as error:
             yield Outcome(entry, DAMAGED, str(error))
         except FileNotFoundError:

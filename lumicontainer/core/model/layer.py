@@ -245,7 +245,7 @@ class Parameter(NamedTuple):
     """The type of its values. `layers` is a list of layers that must come before this one: the
     script gets their names with spaces between. Files below a folder that is named after one of
     the choices are there only if it is chosen, also below `checks/`."""
-    default: Annotated[Value, validators.given]
+    default: Annotated[Value, validators.any_value]
     """Its value where a variant, a profile, a recipe and `--set` give none."""
     place: Place
     summary: Summary = ""

@@ -66,7 +66,7 @@ def _findings(resolved: Resolved, facts: Facts, rules: Sequence[Rule]) -> list[F
     """Return what the rules say of an image, and of a variable what the platform's table adds."""
     findings = judge(rules, facts)
     holding = [each for each in findings if each.state == HOLDS]
-    judged = {fact.variable for each in holding for part in each.seen for fact in part.found}
+    judged = {fact.variable for each in holding for part in each.seen for fact in part.facts}
     variables = {name: fact for name, fact in variables_of(resolved).items() if name not in judged}
     return [*findings, *judge_discouraged(resolved.platform, variables, facts)]
 

@@ -93,16 +93,16 @@ class FactMatch(NamedTuple):
     """Hold one part of a rule's ``when``: what is asked, what was found, whether it is so."""
 
     name: str
-    wanted: str
-    found: tuple[Fact, ...]
+    condition: str
+    facts: tuple[Fact, ...]
     holds: bool | None
 
     def __str__(self) -> str:
-        if any(fact.variable for fact in self.found):
-            return "\n".join(f"{each.variable}={each.value} ({each.place})" for each in self.found)
+        if any(fact.variable for fact in self.facts):
+            return "\n".join(f"{each.variable}={each.value} ({each.place})" for each in self.facts)
         nothing = "is not known" if self.holds is None else "is not there"
-        values = dict.fromkeys(fact.value for fact in self.found if fact.value)
-        places = list(dict.fromkeys(fact.place for fact in self.found if fact.place))
+        values = dict.fromkeys(fact.value for fact in self.facts if fact.value)
+        places = list(dict.fromkeys(fact.place for fact in self.facts if fact.place))
         shown = "; ".join(places[:_PLACES]) + ("; …" if len(places) > _PLACES else "")
         return f"{self.name} {', '.join(values) or nothing}{f' ({shown})' if shown else ''}"
 

@@ -117,13 +117,13 @@ def raw(node: Node, problems: Problems) -> Node:
 @readers.with_schema(
     lambda: {"type": ["string", "integer", "boolean", "array"], "items": readers.schema_of(name)}
 )
-def given(node: Node, problems: Problems) -> Node:
+def any_value(node: Node, problems: Problems) -> Node:
     """Return the value of a parameter as it is; of all types, one is a list of layers."""
     del problems
     return node
 
 
-values = readers.mapping(given, key=variable)
+values = readers.mapping(any_value, key=variable)
 """Values for the parameters of a layer, which say later what each must be."""
 
 Line: TypeAlias = Annotated[str, readers.line]

@@ -20,7 +20,7 @@ from . import outcome, process
 from .forks import Server, Servers
 from .outcome import ERROR, PASSED, Outcome
 from .process import Ended, Start, Stop
-from .resources import GIVEN, Check, Env, Place, alone
+from .resources import KEY_VARIABLE, Check, Env, Place, alone
 
 ONCE, NODE, RANKS = "once", "node", "ranks"
 AFTER = 10
@@ -250,7 +250,7 @@ def without_own(env: Env) -> dict[str, str]:
 
     REPORT and CHECK of a check that runs lumi-verify are removed, too.
     """
-    return {name: value for name, value in env.items() if name not in (GIVEN, REPORT, CHECK)}
+    return {name: value for name, value in env.items() if name not in (KEY_VARIABLE, REPORT, CHECK)}
 
 
 def command(path: str, env: Env) -> list[str]:

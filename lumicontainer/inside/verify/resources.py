@@ -16,7 +16,7 @@ Env = Mapping[str, str]
 GPU, NETWORK, NODES, RANKS, MPI = "gpu", "network", "nodes", "ranks", "mpi"
 # The kinds of needs; with ``--require`` an unmet one is a failure.
 NEEDS = (GPU, NETWORK, NODES, RANKS, MPI)
-GIVEN = "LUMI_VERIFY_SECRET"  # see channel/keys.py
+KEY_VARIABLE = "LUMI_VERIFY_SECRET"  # see channel/keys.py
 
 # Every variable of launchers.
 _OF_LAUNCHERS = re.compile(

@@ -30,7 +30,7 @@ _LEFT = re.compile(r"\.[#_].*|#.*#|.*~|\..*\.sw[a-p]|\.DS_Store", re.DOTALL)
 """Names of what Emacs, vim and other editors, and macOS, leave in folders."""
 
 
-class Found(NamedTuple):
+class FolderFile(NamedTuple):
     """Hold one file of a folder: its relative name, mode and content."""
 
     name: str
@@ -75,7 +75,7 @@ def _keep_all(path: str) -> bool:
 
 def files_below(
     root: Path, name: str, problems: Problems, skip: Callable[[str], bool] = _keep_all
-) -> Iterator[Found]:
+) -> Iterator[FolderFile]:
     """Yield the files of a folder below ``root``, sorted; add read errors to ``problems``.
 
     What editors and desktops leave there is passed over, and what ``skip`` says of a path in the
@@ -99,7 +99,7 @@ def files_below(
 
 def _walk(
     folder: int, path: Path, problems: Problems, skip: Callable[[str], bool], within: str = ""
-) -> Iterator[Found]:
+) -> Iterator[FolderFile]:
     if within.count("/") > MAX_DEPTH:
         raise _error(path / within, f"folders nested more than {MAX_DEPTH} deep")
     for file in sorted(each for each in os.listdir(folder) if not _LEFT.fullmatch(each)):
@@ -119,7 +119,7 @@ def _walk(
         except InputError as error:
             problems.noted.extend(error.problems)
             continue
-        yield Found(name, mode, content)
+        yield FolderFile(name, mode, content)
 
 
 @contextlib.contextmanager

@@ -176,7 +176,7 @@ def guard(root: Path) -> Iterator[None]:
         yield
 
 
-def rename_unused(root: Path, wanted: Callable[[Path], bool]) -> Iterator[tuple[Path, bool]]:
+def rename_unused(root: Path, selects: Callable[[Path], bool]) -> Iterator[tuple[Path, bool]]:
     """Rename wanted folders without a running build; yield each, and whether it was renamed before.
 
     The caller holds the guard. A renamed folder starts with a dot.
@@ -184,7 +184,7 @@ def rename_unused(root: Path, wanted: Callable[[Path], bool]) -> Iterator[tuple[
     for folder in root.iterdir():
         # Another build may remove a renamed folder at any time.
         with contextlib.suppress(FileNotFoundError):
-            if not folder.is_dir() or not wanted(folder):
+            if not folder.is_dir() or not selects(folder):
                 continue
             if folder.name.startswith("."):
                 yield folder, True

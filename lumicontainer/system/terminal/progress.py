@@ -50,7 +50,7 @@ class Task:
             event = self._progress._event(self, "waiting")
             self._progress._report(event._replace(text=reason), self)
 
-    def found(self, origin: str) -> None:
+    def note_origin(self, origin: str) -> None:
         """Count the step as cached when it ends; ``origin`` made it meanwhile."""
         self._origin = origin
 

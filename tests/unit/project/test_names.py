@@ -2,6 +2,7 @@
 
 import ast
 from collections import defaultdict
+from collections.abc import Iterator
 
 from .test_floors import MODULES, source
 
@@ -91,3 +92,26 @@ def test_a_function_that_acts_is_called_by_an_imperative() -> None:
             if is_participle(first) and acts(node) and not own:
                 found.append(f"{module}.{node.name}")
     assert found == []
+
+
+VAGUE = frozenset(("asked", "found", "given", "there", "wanted"))
+"""Words that say how a value came here, and not what it holds."""
+
+
+def assigned_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield the line and the name of each variable, field and parameter."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+
+
+def test_a_value_is_named_for_what_it_holds() -> None:
+    vague = [
+        f"{module}:{line}: {name}"
+        for module, path in MODULES.items()
+        for line, name in assigned_names(ast.parse(path.read_text()))
+        if name.strip("_") in VAGUE
+    ]
+    assert vague == []

@@ -55,7 +55,7 @@ def test_a_log_reports_when_steps_begin_and_how_they_end(stream: io.StringIO) ->
             task.waiting("")
             task.waiting("waiting for host n2")
         with progress.step("torch") as task:
-            task.found("made by host n2")
+            task.note_origin("made by host n2")
     lines = [re.sub(r"\d+\.\d s", "N s", line) for line in log_lines(stream)]
     assert lines == [
         "[1/3] base                cached",

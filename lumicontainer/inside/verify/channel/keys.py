@@ -11,15 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ...errors import ENVIRONMENT, UNFIT, LaunchError
 from ...launch.launchers import Launch
-from ..resources import GIVEN
+from ..resources import KEY_VARIABLE
 
 # Other users of the node can find out everything that a launcher sets. So rank 0 creates a random
 # key, and writes it to a file that only its user can read, in folders that other ranks may share.
-# LUMI_VERIFY_SECRET (GIVEN) replaces the file: only its user can read the environment of a process
+# LUMI_VERIFY_SECRET replaces the file: only its user can read the environment of a process
 # too (``/proc/PID/environ``).
 
 # A command that sets a secret for later steps.
-SET_ONE = f"export {GIVEN}=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \\n')"
+SET_ONE = f"export {KEY_VARIABLE}=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \\n')"
 LEAST = 16  # the least characters of a secret: 64 bits as hexadecimal digits
 # Variables that identify a step, and are not secret. MPICH's mpiexec sets none.
 _OF_STEP = (
@@ -43,12 +43,12 @@ def of_step(env: Mapping[str, str]) -> str:
 
 def read_given_key(env: Mapping[str, str]) -> bytes | None:
     """Return this step's key from LUMI_VERIFY_SECRET; None if that is not set."""
-    secret = env.get(GIVEN, "")
+    secret = env.get(KEY_VARIABLE, "")
     if not secret:
         return None
     if len(secret) < LEAST:
         why = f"it has {len(secret)} characters, but needs at least {LEAST}"
-        raise LaunchError(f"{GIVEN} is too short", ENVIRONMENT, why, SET_ONE)
+        raise LaunchError(f"{KEY_VARIABLE} is too short", ENVIRONMENT, why, SET_ONE)
     text = f"{of_step(env)} {secret}"
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
 

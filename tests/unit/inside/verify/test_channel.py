@@ -209,7 +209,7 @@ def test_ports_are_the_step_s_own_and_not_master_port() -> None:
 
 
 def test_another_step_has_a_key_file_and_a_key_of_its_own() -> None:
-    secret = {keys.GIVEN: "0123456789abcdef"}
+    secret = {keys.KEY_VARIABLE: "0123456789abcdef"}
     changes = [{}, {"SLURM_STEP_ID": "4"}, {"SLURM_JOB_ID": "4"}, {"MASTER_PORT": "1"}]
     steps = [{**STEP, **secret, **change} for change in changes]
     assert len({keys.of_step(step) for step in steps}) == len(steps)
@@ -218,12 +218,14 @@ def test_another_step_has_a_key_file_and_a_key_of_its_own() -> None:
 
 def test_a_secret_that_can_be_guessed_is_refused() -> None:
     with pytest.raises(LaunchError, match="LUMI_VERIFY_SECRET is too short"):
-        keys.read_given_key({keys.GIVEN: "short"})
+        keys.read_given_key({keys.KEY_VARIABLE: "short"})
 
 
 def test_a_secret_may_have_bytes_that_are_no_text() -> None:
     secrets = [f"0123456789abcdef{last}" for last in ("\udcfe", "\udcff")]
-    assert len({keys.read_given_key({**STEP, keys.GIVEN: secret}) for secret in secrets}) == 2
+    assert (
+        len({keys.read_given_key({**STEP, keys.KEY_VARIABLE: secret}) for secret in secrets}) == 2
+    )
 
 
 def test_ranks_look_where_those_of_their_nodes_do(
