@@ -101,16 +101,16 @@ async def assemble(builder: Builder) -> Stack:
     """Return the layers of the plan, cached or built."""
     await bases.require_cached_data(builder)
     if additions.is_possible(builder.plan):
-        base = await bases.base_layer(builder)
+        base = await bases.make_base_layer(builder)
         if await asyncio.to_thread(additions.can_start, builder, base):
-            return (base, await additions.last_layer(builder, base))
+            return (base, await additions.make_last_layer(builder, base))
     await layers.begin(builder)
-    return await _stacked(builder)
+    return await _make_stack(builder)
 
 
-async def _stacked(builder: Builder) -> Stack:
+async def _make_stack(builder: Builder) -> Stack:
     plan = builder.plan
-    base = await bases.base_layer(builder)
+    base = await bases.make_base_layer(builder)
     new = asyncio.get_running_loop().create_future
     ready: dict[str, asyncio.Future[Stack]] = {key: new() for key in plan.keys}
     ready[plan.base_key].set_result((base,))
@@ -120,7 +120,7 @@ async def _stacked(builder: Builder) -> Stack:
     async def compile_wheels(work: Compile) -> objects.Entry:
         below = await ready[work.parent]
         async with slots:
-            return await layers.wheels(builder, work, below)
+            return await layers.make_wheels(builder, work, below)
 
     async with task_group() as group:
         compiling = {
@@ -131,7 +131,7 @@ async def _stacked(builder: Builder) -> Stack:
         stack: Stack = (base,)
         for step in plan.steps:
             wheels = await compiling[step.key] if step.key in compiling else None
-            stack = (*stack, await layers.step_layer(builder, step, stack, wheels))
+            stack = (*stack, await layers.make_step_layer(builder, step, stack, wheels))
             ready[step.key].set_result(stack)
     return stack
 
@@ -147,7 +147,7 @@ async def compile_layer(builder: Builder, name: str) -> objects.Entry:
         raise InputError(Problem(what, "--only-compile", hint=hint))
     await bases.require_cached_data(builder)
     below = await layers.take_cached_below(builder, compiles[name])
-    return await layers.wheels(builder, compiles[name], below)
+    return await layers.make_wheels(builder, compiles[name], below)
 
 
 def _missing_steps(builder: Builder) -> Sequence[Step]:
@@ -181,13 +181,13 @@ async def _pack(builder: Builder, stack: Stack, partial: Path, labels: Mapping[s
     compression = compression_of(builder.runtime, plan.resolved.platform)
     below = []
     if stack[0].name in builder.images:
-        source, compression = await bases.source_in(builder, stack[0], compression)
+        source, compression = await bases.convert_source(builder, stack[0], compression)
         below.append(source)
     definition = render(plan, "def", mirror=_public_mirror(stack[0], plan.bootstrap.release))
     labels = {**labels, **labels_of(plan)}
     attributes = {"labels": labels, "deffile": definition, "helpfile": render_help(plan)}
     layout = sif.layout(definition, {"data": {"attributes": attributes}, "type": "container"})
-    stored = [await layers.in_compression(builder, entry, compression) for entry in stack]
+    stored = [await layers.convert_layer(builder, entry, compression) for entry in stack]
     with builder.progress.step("pack") as task:
         run = StepRun(builder, "pack", stack, task)
         run.output = partial

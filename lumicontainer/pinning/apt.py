@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer.building.layers.base import base_layer
+from lumicontainer.building.layers.base import make_base_layer
 from lumicontainer.constants import HOME
 from lumicontainer.core import shell
 from lumicontainer.core.model import LayerFile
@@ -61,7 +61,7 @@ def ask(plan: Plan, site: Site, progress: Progress) -> Answers:
     }
 
     async def base(builder: Builder) -> Stack:
-        return (await base_layer(builder),)
+        return (await make_base_layer(builder),)
 
     asking = Program("apt", program(list(packages.values())))
     fresh = plan.bootstrap.by_debootstrap

@@ -90,7 +90,7 @@ def _starts(image: BaseImage) -> bool:
         return False
 
 
-async def last_layer(builder: Builder, base: Entry) -> Entry:
+async def make_last_layer(builder: Builder, base: Entry) -> Entry:
     """Return the last layer of an image from the cache, or make it of files alone."""
     (step,) = builder.plan.steps
     about = {"step": step.name, "key": step.key, "inputs": dict(step.inputs)}

@@ -41,7 +41,7 @@ from lumicontainer.system.files.regular import FileState
 from lumicontainer.system.terminal.progress import Task
 
 
-async def base_layer(builder: Builder) -> Entry:
+async def make_base_layer(builder: Builder) -> Entry:
     """Return the layer of the base from the cache, or build it."""
     plan = builder.plan
     about: dict[str, Any] = {"step": BASE, "kind": "layer", "key": plan.base_key, "parent": ""}
@@ -153,7 +153,7 @@ async def _read_index(builder: Builder, source: Source) -> Path:
     return (await _make(builder, objects.FILES, make)).folder
 
 
-async def source_in(builder: Builder, base: Entry, compression: str) -> tuple[Source, str]:
+async def convert_source(builder: Builder, base: Entry, compression: str) -> tuple[Source, str]:
     """Return the data of a base, and their compression, which is the wanted one or gzip."""
     source = builder.images[base.name].source
     form = layout.NAMES[_superblock(source).compressor]

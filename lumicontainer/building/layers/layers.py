@@ -83,7 +83,9 @@ def _is_built_elsewhere(builder: Builder, below: Stack) -> bool:
         return not unused
 
 
-async def step_layer(builder: Builder, step: Step, below: Stack, wheels: Entry | None) -> Entry:
+async def make_step_layer(
+    builder: Builder, step: Step, below: Stack, wheels: Entry | None
+) -> Entry:
     """Return the layer of a step from the cache, or build it on ``below``."""
 
     async def make(task: Task, draft: Path) -> None:
@@ -97,7 +99,7 @@ async def step_layer(builder: Builder, step: Step, below: Stack, wheels: Entry |
     return await make_object(builder, step.name, _about(step, "layer", below), make)
 
 
-async def wheels(builder: Builder, compiled: Compile, below: Stack) -> Entry:
+async def make_wheels(builder: Builder, compiled: Compile, below: Stack) -> Entry:
     """Return the wheels of a layer from the cache, or compile them on ``below``."""
     shown = f"{compiled.name}: compile"
     if builder.compile_jobs:
@@ -151,7 +153,7 @@ async def _send(builder: Builder, compiled: Compile, below: Stack, shown: str) -
     raise JobError(Problem(what, str(builder.cache.root), hint="repeat the command"))
 
 
-async def in_compression(builder: Builder, entry: Entry, compression: str) -> Entry:
+async def convert_layer(builder: Builder, entry: Entry, compression: str) -> Entry:
     """Return a layer of which the data have a compression, from the cache or made of ``entry``."""
     if compression == "zstd":
         return entry
