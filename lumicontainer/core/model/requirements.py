@@ -54,12 +54,12 @@ def fault(text: str, *, markers: bool = False) -> Fault | None:
 
 def _source_hint(text: str) -> str:
     """Return the lines of a layer that install a repository of git; empty for other texts."""
-    found = _REPOSITORY.fullmatch(text)
-    if not found or find_url_fault(found["url"]):
+    match = _REPOSITORY.fullmatch(text)
+    if not match or find_url_fault(match["url"]):
         return ""
-    folder, revision = found["name"] or found["folder"], found["commit"] or ""
+    folder, revision = match["name"] or match["folder"], match["commit"] or ""
     commit = revision if _COMMIT.fullmatch(revision) else "COMMIT"
-    source = f"{{git: {found['url']!r}, commit: {commit}, folder: {folder}}}"
+    source = f"{{git: {match['url']!r}, commit: {commit}, folder: {folder}}}"
     install = f'python3 -m pip install "$sources/{folder}"'
     first = f"write under 'sources': - {source}"
     return f"{first}\nunder 'packages': apt: [ca-certificates, git]\nand in install.sh: {install}"
