@@ -78,7 +78,8 @@ def pypi_name(package: CondaPackage) -> str:
     if other := table["to_python"].get(package.name):
         return str(other)
     plain = package.name.replace("_", "-")
-    return plain if plain in table["same"] or package.is_python() else ""
+    by_pip = package.build.startswith("pypi")  # As conda list names what pip installed.
+    return plain if by_pip or plain in table["same"] or package.is_python() else ""
 
 
 def debian_name(package: CondaPackage) -> str:
@@ -93,5 +94,7 @@ def is_below_python(package: CondaPackage) -> bool:
 
 def reason_against(package: CondaPackage) -> str:
     """Return why PyPI does not have what a package is; empty if it may have it."""
+    if package.build.startswith("mpi_"):
+        return "PyPI has no build of it for MPI; write a layer that compiles it"
     rows = (row for row in _table()["not_in_pypi"] if package.name in row["names"])
     return next((str(row["refuse"]) for row in rows), "")

@@ -198,6 +198,7 @@ def _add_named(line: FileLine, read: Requirement, *, hashed: bool) -> None:
     if line.decided("python", name, remark):
         return
     read.marker = None
+    _decide_extras(line, read)
     plain = str(read)
     cuda = [extra for extra in read.extras if re.search(r"cuda|cu1\d", extra)]
     if why := f"its extra {cuda[0]} is for NVIDIA's GPUs" if cuda else fault(requirement, plain):
@@ -205,6 +206,15 @@ def _add_named(line: FileLine, read: Requirement, *, hashed: bool) -> None:
         return
     line.draft.python.setdefault(plain)
     line.note(CARRIED, "its hashes are left to lumicontainer lock" if hashed else "")
+
+
+def _decide_extras(line: FileLine, read: Requirement) -> None:
+    """Add what becomes of extras that bring a package of a layer, or one that is refused."""
+    for extra in sorted(read.extras):
+        if row := replacement_for("python", canonicalize_name(extra), line.draft.goal.accelerator):
+            line.part(f"{extra} of {read.name}[{extra}]").decided("python", extra)
+            # With the layer below, pip finds the package, and adds what else the extra brings.
+            read.extras -= {extra} if "layer" not in row else set()
 
 
 def package_of(repository: str) -> str:

@@ -445,3 +445,15 @@ def test_a_folder_of_a_definition_gets_where_cp_puts_it(
     (tmp_path / "code/a.py").touch()
     draft = imported("a.def", f"Bootstrap: docker\nFrom: debian\n%files\n    {row}\n")
     assert f"mkdir -p {place}\n" in "".join(draft.script)
+
+
+def test_an_extra_that_a_layer_has_is_that_layer(dockerfile: Import) -> None:
+    draft = dockerfile("RUN pip install 'accelerate[deepspeed]' 'trl[peft,vllm]'")
+    assert {*draft.python} == {"accelerate[deepspeed]", "trl[peft]"}
+    assert "deepspeed" in {each.layer for each in draft.lines}
+    assert [each.missing for each in draft.missing()] == ["vllm of trl[vllm]"]
+
+
+def test_an_option_that_adds_nothing_is_not_missing(dockerfile: Import) -> None:
+    draft = dockerfile("RUN pip install --only-binary :all: einops")
+    assert (len(notes(draft)), draft.missing()) == (1, [])

@@ -8,7 +8,7 @@ from lumicontainer.errors import Problems
 from lumicontainer.extending.reading.conda import read_dependencies
 from lumicontainer.importing.draft import Draft, Goal
 from lumicontainer.importing.lists.conda import read_environment
-from lumicontainer.packages.conda import CondaPackage, pypi_name, read_package
+from lumicontainer.packages.conda import CondaPackage, pypi_name, read_package, reason_against
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,13 @@ def test_a_url_of_an_explicit_list_has_the_version_in_its_name() -> None:
 
 def test_a_build_for_python_has_its_name_in_pypi() -> None:
     assert pypi_name(CondaPackage("some-tool", "", "pyhd8ed1ab_0")) == "some-tool"
+    assert pypi_name(CondaPackage("some-tool", "", "pypi_0")) == "some-tool"
     assert pypi_name(CondaPackage("some-tool", "", "h27087fc_0")) == ""
+
+
+def test_a_build_for_mpi_is_not_in_pypi() -> None:
+    assert reason_against(CondaPackage("h5py", "", "mpi_mpich*"))
+    assert not reason_against(CondaPackage("h5py", "", "nompi_py311h4ae7b9d_100"))
 
 
 ENVIRONMENT = """\
