@@ -20,7 +20,8 @@ STEP_STRIDE = 6163
 DEFAULT_PORT = 29500  # PyTorch's own default
 LAST_PORT = 65535
 LOOPBACK = "127.0.0.1"
-_LOCAL_ADDRESSES = ("::1", "::", "0.0.0.0")  # noqa: S104 - nothing is bound to it
+_LOCAL_PACKED = (bytes(16), bytes(15) + b"\1")  # :: and ::1
+_IPV4_IN_6 = bytes(10) + b"\xff\xff"
 _LOCAL_NAMES = ("localhost", "ip6-localhost", "ip6-loopback")
 
 
@@ -87,9 +88,17 @@ def _is_numeric(address: str) -> bool:
 
 
 def _is_loopback(address: str) -> bool:
-    if address.startswith("127.") or address in _LOCAL_ADDRESSES:
-        return True
-    return address.lower().partition(".")[0] in _LOCAL_NAMES
+    """Return whether an address means each node itself, in any form that resolvers read."""
+    with contextlib.suppress(OSError, ValueError):
+        return _is_local(socket.inet_aton(address))  # Also 127.1 and 2130706433.
+    with contextlib.suppress(OSError, ValueError):
+        packed = socket.inet_pton(socket.AF_INET6, address)
+        return packed in _LOCAL_PACKED or (packed[:12] == _IPV4_IN_6 and _is_local(packed[12:]))
+    return address.startswith("127.") or address.lower().partition(".")[0] in _LOCAL_NAMES
+
+
+def _is_local(packed: bytes) -> bool:
+    return packed[0] == 127 or not any(packed)
 
 
 def _is_own(env: Mapping[str, str], launch: Launch, address: str) -> bool:

@@ -101,7 +101,10 @@ def test_one_process_without_a_launcher_gets_no_variable_of_ranks() -> None:
     assert decide({}).changes() == {MARK: "PYTHONNOUSERSITE=1", "PYTHONNOUSERSITE": "1"}
 
 
-LOCAL = ("localhost", "localhost.localdomain", "127.0.0.1", "127.0.1.1", "::1", "0.0.0.0")
+LOCAL = (
+    *("localhost", "localhost.localdomain", "127.0.0.1", "127.0.1.1", "::1", "0.0.0.0"),
+    *("127.1", "2130706433", "::ffff:127.0.0.1", "0:0::1"),
+)
 
 
 @pytest.mark.parametrize("address", LOCAL)
