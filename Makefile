@@ -11,13 +11,14 @@ IMAGE := pytorch-deepspeed.sif
 # for Slurm, locks and the disk else.
 TESTS_AT_ONCE := 3
 LAYER ?= $(error name a layer of tests/rocm, such as LAYER=deepspeed)
-# Unit tests often wait for a time limit; a third worker uses the processors meanwhile.
+# Slow unit tests often wait for a time limit; a third worker uses the processors meanwhile.
 UNITS_AT_ONCE := 3
+PURE_AT_ONCE := 2
 
 help: ## list what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 14
 
-.PHONY: help demo test ready unit check rocm rocm-compile singularityce extensions programs syft docs schemas engine venv image tools cluster cluster-stop docker docker-stop bench bench-builds clean
+.PHONY: help demo test ready unit unit-slow check rocm rocm-compile singularityce extensions programs syft docs schemas engine venv image tools cluster cluster-stop docker docker-stop bench bench-builds clean
 
 demo: image ## build pytorch-deepspeed and train in it with two ranks
 	@$(MAKE) --no-print-directory --silent build/demo.log
@@ -49,12 +50,15 @@ check: venv ## linters, strict types, shellcheck
 	$(BIN)/vermin --quiet --no-tips --violations --target=3.9- lumicontainer/inside lumicontainer/inside/lumi-entry
 	git ls-files -co --exclude-standard '*.sh' .ci/run .ci/release | xargs $(BIN)/shellcheck --severity=style
 
-unit: venv ## run the tests that need neither an image nor an engine
-	$(BIN)/pytest --numprocesses $(UNITS_AT_ONCE) --dist worksteal tests/unit tests/golden
+unit: venv ## run the pure tests: they start no program and no server
+	$(BIN)/pytest --numprocesses $(PURE_AT_ONCE) -m "not slow" tests/unit tests/golden
+
+unit-slow: venv ## run the other tests that need neither an image nor an engine
+	$(BIN)/pytest --numprocesses $(UNITS_AT_ONCE) --dist worksteal -m slow tests/unit
 
 # Checks and unit tests use the processors while what is installed comes from the network.
 test: venv ## run every test, with the real engines and the real Slurm
-	@$(MAKE) --no-print-directory --jobs 2 ready check unit
+	@$(MAKE) --no-print-directory --jobs 2 ready check unit unit-slow
 	$(BIN)/pytest --numprocesses $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder \
 		--ignore tests/unit --ignore tests/golden
 

@@ -21,6 +21,7 @@ from ..verify.test_inspect import HELLO, made
 CALL = re.compile(r"\b(?<!api\.)(\w+)\(")
 
 
+@pytest.mark.slow
 def test_importing_it_imports_no_package_that_few_calls_need() -> None:
     program = "import sys\nfrom lumicontainer import api\nprint(*sys.modules)"
     imported = {*run([sys.executable, "-c", program]).stdout.split()}
@@ -43,6 +44,7 @@ def test_the_manual_names_each_function_and_no_other() -> None:
     assert {name for name in listed if name[0].isupper()} <= {*api.__all__}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", [api.checks, api.verify])
 def test_a_level_that_is_none_is_refused(tmp_path: Path, call: Callable[..., object]) -> None:
     with pytest.raises(InputError, match="invalid level 'bogus'"):

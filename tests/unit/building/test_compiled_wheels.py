@@ -49,6 +49,7 @@ def test_each_file_of_a_wheel_is_searched_if_two_have_one_name(tmp_path: Path) -
     assert leaks(tmp_path / NAME) == ["x/token.py"]
 
 
+@pytest.mark.slow
 def test_a_large_file_of_a_wheel_is_searched_in_pieces(tmp_path: Path) -> None:
     with (tmp_path / "large").open("wb") as file:
         file.seek(masking._PIECE * 16 - 5)

@@ -45,6 +45,7 @@ except SpaceError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("places", "options", "why"),
     [
@@ -68,6 +69,7 @@ def test_what_places_on_one_file_system_need_is_added(
     assert done.stderr.splitlines() == (expected if why else [])
 
 
+@pytest.mark.slow
 def test_what_another_file_system_needs_is_not_added(tmp_path: Path) -> None:
     other = f"mount -t tmpfs -o mode=700,size=250M,{owned()} none"
     mounts = f"mkdir {tmp_path}/cache {tmp_path}/image && {other} {tmp_path}/cache"

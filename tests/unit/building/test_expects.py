@@ -31,6 +31,7 @@ def plan(write: Write, memory: str = "9G") -> Plan:
     return planned(resolve(open_catalog(write(files)).materials("small", "workstation")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("memory", "given", "jobs"),
     [("1M", "", len(os.sched_getaffinity(0))), ("900T", "", 1), ("900T", "7", 7)],

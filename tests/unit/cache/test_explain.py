@@ -78,6 +78,7 @@ def test_after_a_build_everything_is_cached_and_no_wheels_are_wanted(resolved: R
     assert states(plan, built(plan)) == dict.fromkeys(("base", "greet", "lumicontainer"), CACHED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "old", "new", "part", "why"),
     [
@@ -158,6 +159,7 @@ def test_a_list_and_a_tuple_of_the_same_are_one() -> None:
     assert differences({"a": ("x",)}, {"a": ["x"]}) == []
 
 
+@pytest.mark.slow
 @given(mappings, mappings)
 def test_the_differences_are_all_that_leads_from_one_to_the_other(
     before: dict[str, Any], now: dict[str, Any]

@@ -81,6 +81,7 @@ def test_an_entry_that_is_replaced_is_read_once_more(store: Cache) -> None:
     assert list(store.entries()) == [second]
 
 
+@pytest.mark.slow
 def test_a_flipped_byte_is_found_wherever_it_lies(store: Cache) -> None:
     entry = put(store)
     places = [(p, n) for p in sorted(entry.folder.iterdir()) for n in range(p.stat().st_size)]
@@ -177,6 +178,7 @@ def _work_and_die(work: Callable[[], object], number: int) -> None:
     work()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", ["store", "replace", "remove"])
 def test_a_change_that_is_killed_leaves_a_whole_object_or_a_draft(store: Cache, work: str) -> None:
     entry = put(store)
@@ -251,6 +253,7 @@ def put_often(store: Cache) -> None:
         put(store)
 
 
+@pytest.mark.slow
 def test_four_processes_that_store_the_same_leave_one_whole_object(store: Cache) -> None:
     processes = [FORK.Process(target=put_often, args=(store,)) for _ in range(4)]
     for process in processes:

@@ -34,6 +34,7 @@ def seen(
     return {name.decode(): value.decode() for name, _, value in rows}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 def test_a_value_arrives_as_it_was_written(shell: str) -> None:
     found = seen(STRANGE, shell=shell)
@@ -41,12 +42,14 @@ def test_a_value_arrives_as_it_was_written(shell: str) -> None:
     assert not [name for name in found if name.startswith("__")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["LANG", "LD_LIBRARY_PATH"])
 @pytest.mark.parametrize("value", STRANGE.values())
 def test_a_constant_arrives_as_it_was_written(name: str, value: str) -> None:
     assert seen({name: value})[name] == value
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8")), min_size=60))
 def test_any_text_arrives(values: list[str]) -> None:
@@ -55,18 +58,21 @@ def test_any_text_arrives(values: list[str]) -> None:
     assert not list(hazards(subject(wanted).fill("environment.sh.j2")))
 
 
+@pytest.mark.slow
 def test_what_the_user_exported_stays() -> None:
     before = "export __exported_env__='A=mine'; A=unset"
     found = seen({"A": "x\ny", "B": "~/b"}, before=before)
     assert (found.get("A"), found["B"]) == (None, "~/b")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["LANG", "LC_ALL", "LD_PRELOAD", "ROCM_PATH", "ROCM_HOME"])
 def test_what_only_the_image_has_wins_over_what_the_user_exported(name: str) -> None:
     before = f"export __exported_env__='{name}=the-hosts'"
     assert seen({name: "the-images"}, before=before)[name] == "the-images"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 @pytest.mark.parametrize(
     ("before", "expected"),

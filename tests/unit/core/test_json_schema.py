@@ -13,6 +13,8 @@ from lumicontainer.errors import Problems
 from ...conftest import ROOT
 from ...schemas import errors_of, named_schema, schema_errors
 
+pytestmark = pytest.mark.slow
+
 SCHEMAS = shipped_folder("recipes") / "schemas"
 SHIPPED = sorted(
     path

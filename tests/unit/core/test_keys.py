@@ -143,6 +143,7 @@ def check_rebuilt(effect: str, before: Plan, after: Plan) -> None:
     assert {name for name in both if one[name] != other[name]} == compiled & both
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path", [path for path, each in VARIATIONS.items() if effect_of(each) != CASE]
 )

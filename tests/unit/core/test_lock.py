@@ -162,6 +162,7 @@ def test_an_image_is_held_by_its_digest(resolved: Resolve) -> None:
     assert unpinned(fast, fast.layers[0]) == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_input_without_an_entry_is_a_fault(greet: Resolved, lock: Lock, kind: str) -> None:
     rows = lock.layers.items()
@@ -176,6 +177,7 @@ def test_what_is_open_is_a_fault_with_its_reason(greet: Resolved, lock: Lock) ->
     assert fault.endswith("x.tgz from https://a.example/x.tgz: open, it could not be downloaded")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "listed"),
     [
@@ -211,6 +213,7 @@ def test_a_lock_of_another_index_is_stale(resolved: Resolve, lock: Lock) -> None
     assert fault.endswith("torch==1.0: the entry is of another index, https://wheels.example/")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "text", "listed"),
     [

@@ -57,6 +57,7 @@ profiles = st.just("") | layer_names
 locks = st.builds(Lock, layer_names, layer_names, layers, profiles, st.just(1))
 
 
+@pytest.mark.slow
 @given(locks)
 def test_a_lock_is_read_as_it_was_written(lock: Lock) -> None:
     text = text_of(lock)
@@ -71,6 +72,7 @@ def test_a_word_that_a_reader_of_yaml_takes_for_something_else_is_quoted(word: s
     assert read(text_of(lock)) == lock
 
 
+@pytest.mark.slow
 @given(st.lists(entries()), st.randoms())
 def test_the_order_of_found_pins_is_not_written(found: list[LockEntry], other: object) -> None:
     shuffled = list(found)

@@ -81,6 +81,7 @@ def test_a_layer_that_does_nothing_is_refused(resolved: Resolve, files: dict[str
     assert "add install.sh" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("key", "file"),
     [
@@ -113,6 +114,7 @@ def of_base(base: str, package: str = "sl") -> dict[str, str]:
     return {"layers/tiny/layer.yaml": base, "layers/greet/layer.yaml": greet}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", [BARE, DOCKED, BARE + "apt_versions: {python: '3.11'}\n"])
 @pytest.mark.parametrize("package", ["sl", "python3-doc", "libpython3.11", "python-is-what"])
 def test_an_image_without_python_is_refused(resolved: Resolve, base: str, package: str) -> None:

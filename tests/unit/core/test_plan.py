@@ -128,6 +128,7 @@ def test_the_last_step_makes_what_the_platform_and_the_layers_bind(resolved: Res
     assert "file" not in resolved_record(bound)["binds"][1], "engines see what is there"
 
 
+@pytest.mark.slow
 def test_mount_points_are_made_where_nothing_is_and_never_through_links(tmp_path: Path) -> None:
     (tmp_path / "kept").write_text("kept\n")
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")

@@ -118,6 +118,7 @@ def test_a_plain_scalar_knows_its_place() -> None:
     assert str(value.place) == "x.yaml:2:5"
 
 
+@pytest.mark.slow
 @given(st.text(max_size=300))
 def test_no_text_at_all_makes_the_parser_fail_otherwise_than_with_a_problem(text: str) -> None:
     problems = Problems()

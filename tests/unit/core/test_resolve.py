@@ -70,6 +70,7 @@ def test_an_option_gives_text_as_it_is_typed(resolved: Resolve) -> None:
     assert values["times"] == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", ["bookworm\n%setup\n touch pwned", "a b", "", "{{ x }}"])
 def test_a_release_is_a_name_and_no_text_of_a_definition(resolved: Resolve, release: str) -> None:
     base = "version: bookworm\n"

@@ -325,6 +325,7 @@ def findings_of(resolved: Resolve, environment: str) -> dict[str, str]:
     return {each.rule.id: each.problem().where for each in holding}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variable", "rule_name"),
     [

@@ -45,12 +45,14 @@ def through_a_file(values: dict[str, str], folder: Path) -> list[str]:
     return output.decode().split("\0")[:-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", HOSTILE)
 def test_a_hostile_value_arrives_as_that_value(value: str, tmp_path: Path) -> None:
     assert through_a_file({"value": value}, tmp_path) == [value]
     assert not (tmp_path / "pwned").exists()
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.lists(TEXT | st.sampled_from(HOSTILE), min_size=100, max_size=100))
 def test_ten_thousand_values_arrive_as_they_were(
@@ -61,6 +63,7 @@ def test_ten_thousand_values_arrive_as_they_were(
     assert through_a_file(named, folder) == values
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=400))
 @settings(max_examples=60, deadline=None)
 def test_a_file_arrives_byte_for_byte(
@@ -80,6 +83,7 @@ def test_readable_text_stays_readable() -> None:
     assert "base64" not in program
 
 
+@pytest.mark.slow
 def test_a_file_that_was_changed_on_the_way_stops_the_build(tmp_path: Path) -> None:
     program = shell.write_files(str(tmp_path), [LayerFile("a.sh", 0o644, b"echo one\n")])
     changed = program.replace("echo one", "echo two")

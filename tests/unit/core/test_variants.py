@@ -297,6 +297,7 @@ def problems_of(write: Write, layer: str, files: dict[str, str] | None = None) -
     return layer_problems(write({**HELLO, **(files or {}), "layers/greet/layer.yaml": layer}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "complaints"),
     [
@@ -358,6 +359,7 @@ def test_the_lines_of_every_script_that_a_variant_names_are_weighed(write: Write
     assert "layers/greet/rocm.sh:2:1" in problems_of(write, layer, script)
 
 
+@pytest.mark.slow
 def test_every_shipped_profile_gives_values_that_its_layers_take() -> None:
     catalog = open_catalog()
     for name in catalog.names("profile"):

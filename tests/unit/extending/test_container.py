@@ -13,6 +13,8 @@ from lumicontainer.host.site import Site
 from lumicontainer.system import budget
 from lumicontainer.system.programs import folder_limit
 
+pytestmark = pytest.mark.slow
+
 FILL = "mkdir -p $0/deep/er; head -c 3000000 /dev/zero >$0/deep/er/x; exec sleep 600"
 
 

@@ -209,6 +209,7 @@ def test_a_file_of_another_hash_is_refused(offered: RemoteFile, tmp_path: Path) 
     assert not list((tmp_path / "cache/packages").iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("url", ["https://x.example/", "https://x.example/..", "file:///a%2Fb"])
 def test_a_file_has_a_plain_name(offered: RemoteFile, tmp_path: Path, url: str) -> None:
     with pytest.raises(DownloadError):
@@ -261,6 +262,7 @@ class _Endless(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+@pytest.mark.slow
 def test_a_download_ends_while_it_exceeds_the_limit_of_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

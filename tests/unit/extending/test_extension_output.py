@@ -29,6 +29,7 @@ def extension_at(output: Path, lock: str, command: str = "") -> None:
     subprocess.run(["mksquashfs", folder, output, "-quiet", "-no-progress"], check=True)
 
 
+@pytest.mark.slow
 def test_a_lock_of_the_same_output_is_replaced(tmp_path: Path) -> None:
     output = tmp_path / "mine.sqsh"
     extension.check_output(output, [])
@@ -58,6 +59,7 @@ def test_a_folder_is_no_place_for_an_extension_and_none_itself(tmp_path: Path) -
         read_record(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("put", "why"),
     [
@@ -82,6 +84,7 @@ def test_nothing_but_an_extension_or_its_lock_is_replaced(
         extension.check_output(output, [])
 
 
+@pytest.mark.slow
 def test_a_call_that_writes_nothing_removes_what_killed_ones_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +98,7 @@ def test_a_call_that_writes_nothing_removes_what_killed_ones_left(
         assert used.is_dir()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["mine.sqsh", "a.b.sqsh"])
 def test_a_lock_of_another_output_or_program_stays(tmp_path: Path, output: str) -> None:
     mine, others = tmp_path / output, {"mine.sqsh": "mine.sqfs", "a.b.sqsh": "a-b.sqsh"}

@@ -27,6 +27,8 @@ from lumicontainer.system.terminal.progress import Progress
 from ...packages import write_source, write_wheel
 from ..host.test_registry import Answer, answering
 
+pytestmark = pytest.mark.slow
+
 IMAGE = Facts("3.11", {"base": Installed("2.0", (), ("base",), "")})
 
 

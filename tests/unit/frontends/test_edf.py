@@ -13,6 +13,8 @@ from lumicontainer.image import sif
 
 from ..verify.test_inspect import HELLO, made
 
+pytestmark = pytest.mark.slow
+
 
 def image_of(folder: Path, summary: str) -> Path:
     folder.mkdir()

@@ -6,6 +6,8 @@ import pytest
 
 from lumicontainer.host.site import debian_mirror
 
+pytestmark = pytest.mark.slow
+
 DEB822 = """\
 Types: deb
 URIs: http://mirror.site/debian/

@@ -21,6 +21,8 @@ from ...programs import run
 from ..compiled import Root
 from ..verify.test_inspect import HELLO, made
 
+pytestmark = pytest.mark.slow
+
 ENGINE = """\
 #!/bin/sh
 # Prints what the image has, where that is asked, and else how it was called.

@@ -45,6 +45,7 @@ def test_what_no_engine_can_bind_is_left_as_it_is(tmp_path: Path) -> None:
         assert trust_of({"REQUESTS_CA_BUNDLE": value}) == ((), {})
 
 
+@pytest.mark.slow
 def test_a_bundle_that_cannot_be_looked_up_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     path = f"/{'a' * 300}.pem"
     monkeypatch.setenv("SSL_CERT_FILE", path)
@@ -57,6 +58,7 @@ def test_a_bundle_that_cannot_be_looked_up_is_reported(monkeypatch: pytest.Monke
         assert (problem.where, problem.why) == (path, "File name too long")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", ["folder", "file"])
 def test_a_bundle_that_the_user_may_not_read_is_reported(bundle: Path, closed: str) -> None:
     (bundle if closed == "file" else bundle.parent).chmod(0)

@@ -23,6 +23,8 @@ from lumicontainer.core.plan.layer_step import fetch_files, fetch_text
 from lumicontainer.errors import DOWNLOAD_FAILED, DownloadError
 from lumicontainer.host.mirrors import require_guarded
 
+pytestmark = pytest.mark.slow
+
 UPSTREAM = "https://upstream.invalid/"
 DONE = subprocess.CompletedProcess[str]
 

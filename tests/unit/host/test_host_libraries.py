@@ -12,6 +12,8 @@ from lumicontainer.inside.elf.loader import Library, Tree
 
 from ..compiled import Root, weaken
 
+pytestmark = pytest.mark.slow
+
 TOP = "/opt/cray/lib64/libfabric.so.1"
 BOUND_TOP = f"{FOLDER}/libfabric.so.1"
 Z, CURL, CXI = (f"/usr/lib64/{name}" for name in ("libz.so.1", "libcurl.so.4", "libcxi.so.1"))

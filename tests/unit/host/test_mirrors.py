@@ -35,6 +35,7 @@ def test_an_option_counts_before_the_user_s_file(file: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_folder_of_this_host_becomes_a_url_that_git_and_curl_read(tmp_path: Path) -> None:
     folder = tmp_path / "my mirrors"
     folder.mkdir()
@@ -96,6 +97,7 @@ def test_a_mirror_may_be_the_beginning_of_names(tmp_path: Path) -> None:
     assert read_mirrors([f"{HUB}={tmp_path}/lib"]) == {HUB: f"file://{tmp_path}/lib"}
 
 
+@pytest.mark.slow
 def test_a_missing_mirror_of_debian_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LUMICONTAINER_MIRROR", "file:///nope")
     with pytest.raises(HostError, match="/nope does not exist") as error:
@@ -148,6 +150,7 @@ def test_a_base_comes_from_its_mirror_and_keeps_its_key(resolved: Callable[..., 
     assert plan.base_inputs["image"] == "ubuntu:noble"
 
 
+@pytest.mark.slow
 def test_debian_s_archive_has_a_mirror_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LUMICONTAINER_MIRROR", "https://debian.example/debian")
     (tmp_path / "debian").mkdir()
@@ -169,6 +172,7 @@ def test_a_good_url_of_a_mirror_of_debian_is_kept(mirror: str) -> None:
     assert require_mirror(mirror) == mirror
 
 
+@pytest.mark.slow
 def test_a_step_knows_the_mirrors_and_sees_their_folders(tmp_path: Path) -> None:
     folder, staged = tmp_path / "it's $(id)", tmp_path / "staged"
     for path in (folder, staged):

@@ -6,6 +6,8 @@ import pytest
 
 from lumicontainer.host.site import pip_settings
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:

@@ -20,6 +20,8 @@ from lumicontainer.system import budget
 
 from .test_fetch import serving
 
+pytestmark = pytest.mark.slow
+
 AMD64 = {"os": "linux", "architecture": "amd64"}
 
 

@@ -21,6 +21,8 @@ from lumicontainer.system.budget import LimitError, Pace, Total, Transfer
 
 from .test_registry import Answer, answering, refused, sha256
 
+pytestmark = pytest.mark.slow
+
 SMALL = Transfer(1 << 20, pauses=())
 """Limits that are reached by bytes, however slow this host is."""
 URGENT = SMALL._replace(seconds=60, slowest=1 << 20, window=0.2, silence=20)

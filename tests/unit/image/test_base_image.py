@@ -102,6 +102,7 @@ def test_an_agent_has_its_own_keys(resolved: Resolve, bootstrap: str, complaint:
         resolved(base(bootstrap))
 
 
+@pytest.mark.slow
 def test_a_base_that_is_our_own_image_lets_pip_install(tmp_path: Path) -> None:
     venv = tmp_path / "venv"
     venv.mkdir()
@@ -121,6 +122,7 @@ def test_another_file_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
         require_image(tmp_path / "text.sif", SHA, {})
 
 
+@pytest.mark.slow
 def test_a_changed_file_that_no_program_reads_is_named(tmp_path: Path) -> None:
     image = image_of(tmp_path, LUMI)
     root = sif.root(image)
@@ -132,6 +134,7 @@ def test_a_changed_file_that_no_program_reads_is_named(tmp_path: Path) -> None:
     assert caught.value.problems[0].where == str(image)
 
 
+@pytest.mark.slow
 def test_a_changed_file_names_the_versions_that_differ(tmp_path: Path) -> None:
     image = image_of(tmp_path, LUMI)
     stated = {"python": "3.12", "pytorch": "2.7.1+rocm6.2", "horovod": "0.28.1"}

@@ -70,6 +70,7 @@ def test_an_image_as_it_was_written_is_whole(path: Path) -> None:
     assert found.proven == path.stat().st_size
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_is_found_in_every_byte_of_every_part(path: Path) -> None:
     for number, at in enumerate(places(path)):
         found = flipped(path, at, number % 8)
@@ -125,6 +126,7 @@ def test_what_is_appended_leaves_the_image_whole_and_is_listed(path: Path) -> No
     assert (signature.name, signature.offset, signature.size) == ("signature", size, 6)
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_below_what_is_appended_is_found(path: Path) -> None:
     # The descriptor of what is appended is the engine's, and no part of the image.
     engine = {*range(72, 80), *range(TABLE, TABLE + DESCRIPTOR_SIZE)}

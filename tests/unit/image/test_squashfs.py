@@ -75,6 +75,7 @@ def superblock(compressor: int, block_size: int = 1 << 17) -> bytes:
     return Superblock(MAGIC, 1, 0, *sizes, *[0] * 8).packed()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("compressor", "form"), [(1, "gzip"), (2, "gzip"), (4, "gzip"), (5, "gzip"), (6, "zstd")]
 )

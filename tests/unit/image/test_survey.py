@@ -50,6 +50,7 @@ def image_of(folder: Path, files: dict[str, str]) -> Path:
     return image
 
 
+@pytest.mark.slow
 def test_an_image_of_lumi_s_is_read(tmp_path: Path) -> None:
     assert survey(image_of(tmp_path, LUMI)) == Survey(
         provides={
@@ -69,6 +70,7 @@ MPICH = "opt/venv/lib/python3.11/site-packages/mpich-4.3.2.dist-info/METADATA"
 DEBIAN = "Package: libfabric1\nVersion: 1.17.0-3\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("files", "provides", "path"),
     [

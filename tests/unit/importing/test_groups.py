@@ -56,6 +56,7 @@ def test_a_group_that_is_not_sure_is_missing(dockerfile: Import, command: str) -
     assert missing(draft)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -92,6 +93,7 @@ def test_a_group_keeps_its_other_commands(dockerfile: Import) -> None:
     assert "cd /mnt\ntouch b" in script
 
 
+@pytest.mark.slow
 def test_each_turn_of_a_loop_has_its_value(dockerfile: Import) -> None:
     draft = dockerfile("RUN for each in polars rich; do pip install $each && touch $each; done")
     script = draft.script[0]

@@ -53,6 +53,7 @@ def arguments(draw: st.DrawFn) -> tuple[list[str], set[str], bool]:
     return words, wanted, is_unknown
 
 
+@pytest.mark.slow
 @given(st.sampled_from(TOOLS), arguments())
 def test_only_names_of_packages_are_carried(
     tmp_path_factory: pytest.TempPathFactory, tool: str, drawn: tuple[list[str], set[str], bool]
@@ -138,6 +139,7 @@ def test_an_option_and_a_group_are_no_packages(dockerfile: Import) -> None:
     assert [each.missing for each in draft.missing()] == ["--group dev"]
 
 
+@pytest.mark.slow
 def test_a_file_is_tracked_by_its_whole_name(dockerfile: Import) -> None:
     draft = dockerfile(
         "RUN curl -fsSL -o '/tmp/the install.sh' https://a.example/install.sh && \\\n"
@@ -249,6 +251,7 @@ def test_packages_are_installed_wherever_the_command_runs(dockerfile: Import) ->
     assert [each.missing for each in draft.missing()] == ["https://a.example/b/tool"]
 
 
+@pytest.mark.slow
 def test_what_lumi_and_apptainer_set_is_known(imported: Import) -> None:
     draft = imported(
         "a.def",
@@ -320,6 +323,7 @@ def test_folders_of_lumi_are_not_in_a_build(dockerfile: Import) -> None:
     assert len(draft.missing()) == 1
 
 
+@pytest.mark.slow
 def test_lines_run_where_a_variable_may_be_unset(dockerfile: Import) -> None:
     draft = dockerfile("ARG CHOICE\nRUN if [ -n $CHOICE ]; then id; fi")
     assert (draft.parameters, draft.missing()) == ({"CHOICE": ""}, [])

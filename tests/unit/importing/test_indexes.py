@@ -164,6 +164,7 @@ def test_settings_that_are_not_read_are_missing(dockerfile: Import, text: str) -
     assert "polars" in draft.python
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

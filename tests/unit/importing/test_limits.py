@@ -64,6 +64,7 @@ LINEAR = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", LINEAR)
 def test_a_file_is_read_in_linear_time(imported: Import, case: str) -> None:
     name, text = LINEAR[case]
@@ -92,6 +93,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_file_that_is_too_large_to_follow_is_refused(imported: Import, case: str) -> None:
     name, text, limit = REFUSED[case]

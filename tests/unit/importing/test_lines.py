@@ -17,6 +17,7 @@ URL = "https://u:a-secret-word@h.example/f.tgz"
 MANY = "several files need a folder: end its name with '/'"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -34,6 +35,7 @@ def test_what_is_not_a_heredoc_ends_with_its_line(dockerfile: Import, command: s
     assert found[1:] == [(3, "carried", "echo hi >/opt/h"), (4, "carried", "A=b")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -65,6 +67,7 @@ def test_a_script_of_another_language_is_not_carried(dockerfile: Import) -> None
     assert notes(draft) == ["it is a script of '/usr/bin/env python3', not of a shell"]
 
 
+@pytest.mark.slow
 def test_a_heredoc_without_an_end_leaves_the_next_lines(dockerfile: Import) -> None:
     draft = dockerfile("RUN cat <<EOF\nENV A=b")
     assert rows(draft) == [(2, "not carried", "cat <<EOF"), (3, "carried", "A=b")]
@@ -179,6 +182,7 @@ def test_a_file_that_cannot_be_read_is_refused_at_its_place(
         imported(name, text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -113,6 +113,7 @@ def test_no_line_carries_a_secret_into_a_recipe(dockerfile: Import, text: str) -
     assert ("files/plain.py" in draft.files) == (text == "COPY . /opt/code")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unhidden")
 @pytest.mark.parametrize(
     "text",
@@ -247,12 +248,14 @@ def test_a_folder_of_much_data_is_not_copied(
     assert problems.noted
 
 
+@pytest.mark.slow
 def test_copies_together_have_the_size_of_one_folder(dockerfile: Import, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(bytes(1 << 20))
     draft = dockerfile("COPY a /x\n" * 70)
     assert len(notes(draft)) == 70 - 64
 
 
+@pytest.mark.slow
 def test_a_layer_that_could_not_be_read_is_not_written(dockerfile: Import) -> None:
     draft = dockerfile(f"ENV A={'a' * 60_000}\n" + "".join(f"ENV B{n}=$A\n" for n in range(20)))
     with pytest.raises(InputError, match="cannot write a recipe"):

@@ -10,6 +10,8 @@ from lumicontainer.importing.shell.options import read_options
 
 from ...programs import run
 
+pytestmark = pytest.mark.slow
+
 BIN = Path(sys.executable).parent
 _OPTION = re.compile(r"^\s+(?:(-\w), )?(--[a-z][\w-]*)(?:\.\.\.)?( <[^>]+>)?", re.MULTILINE)
 

@@ -14,6 +14,8 @@ from lumicontainer.core.plan.records import platform_tables
 from . import seen
 from .conftest import SOURCE, lay_out, run
 
+pytestmark = pytest.mark.slow
+
 FILES = [SOURCE / "lumi-entry", SOURCE / "lumi-verify", *sorted(SOURCE.rglob("*.py"))]
 PUBLIC = {name for name in sys.stdlib_module_names if not name.startswith("_")}
 ALL = (

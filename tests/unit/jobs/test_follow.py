@@ -53,6 +53,7 @@ def lines_of(folder: Path, act: Callable[[int], None]) -> tuple[list[str], list[
     return lines[1:], reads
 
 
+@pytest.mark.slow
 def test_a_long_line_is_read_once_and_a_bounded_part_in_a_turn(tmp_path: Path) -> None:
     (tmp_path / follow.LOG).write_bytes(b"x" * LONG)
 

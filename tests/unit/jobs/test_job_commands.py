@@ -12,6 +12,8 @@ from lumicontainer.verify import job as verify
 
 from ..verify.test_verify_results import check, job_of
 
+pytestmark = pytest.mark.slow
+
 # As with --export=NIL, a job has no variable of ours.
 SBATCH = r"""#!/bin/bash
 printf '%s\n' "$@" >"${0%/*}/words"

@@ -21,6 +21,8 @@ from lumicontainer.verify import job as verify
 from ..cache.test_store import LATER
 from ..verify.test_verify_results import check, job_of
 
+pytestmark = pytest.mark.slow
+
 COMMAND = follow.COMMAND
 SECRET = (COMMAND, variables.FILE)
 SQUEUE = """#!/bin/sh

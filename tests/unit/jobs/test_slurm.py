@@ -103,6 +103,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
     return write
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("state", "over"),
     [
@@ -118,6 +119,7 @@ def test_a_job_that_the_queue_does_not_show_may_still_run(
     assert slurm.look("7") == (GONE if over else JobState(state))
 
 
+@pytest.mark.slow
 def test_a_job_that_slurm_has_forgotten_is_over(program: Program) -> None:
     program("squeue", "exit 0")
     program("scontrol", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1")
@@ -139,6 +141,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "SLURM", Helper(0.5, 1 << 16, "wait"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 def test_a_job_is_over_if_a_queue_with_a_banner_does_not_show_it(program: Program) -> None:
     program("squeue", "echo 'Welcome: maintenance on Monday'")
@@ -146,6 +149,7 @@ def test_a_job_is_over_if_a_queue_with_a_banner_does_not_show_it(program: Progra
     assert slurm.look("7") == GONE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scontrol", [HANGS, NEVER_ENDS, FAILS, GARBAGE, "exit 3", "exit 0"])
 def test_an_end_that_no_program_of_slurm_confirms_is_none(program: Program, scontrol: str) -> None:
     program("squeue", "exit 0")
@@ -154,6 +158,7 @@ def test_an_end_that_no_program_of_slurm_confirms_is_none(program: Program, scon
     assert slurm.last_state("7") == "it ended, and Slurm does not say how"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("squeue", [HANGS, NEVER_ENDS, FAILS, GARBAGE, "exit 3", "kill -9 $$"])
 def test_a_queue_that_does_not_answer_proves_nothing(program: Program, squeue: str) -> None:
@@ -162,6 +167,7 @@ def test_a_queue_that_does_not_answer_proves_nothing(program: Program, squeue: s
     assert not slurm.is_queued("x") or squeue == GARBAGE
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("sinfo", [HANGS, NEVER_ENDS, GARBAGE])
 def test_a_job_is_not_refused_because_sinfo_does_not_answer(program: Program, sinfo: str) -> None:
@@ -170,12 +176,14 @@ def test_a_job_is_not_refused_because_sinfo_does_not_answer(program: Program, si
     slurm.check(["job.sh"], "standard-g")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("printed", ["7", "7;lumi", "You have 12 hours left.\n7", "7\nwelcome 8"])
 def test_the_number_of_a_job_is_found_in_what_a_site_prints(program: Program, printed: str) -> None:
     program("sbatch", f"echo '{printed}'")
     assert slurm.submit(["job.sh"]) == "7"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("printed", ["", "welcome", "Submitted batch job 7", "--all"])
 def test_a_job_without_a_number_is_reported(program: Program, printed: str) -> None:
     program("sbatch", f"echo '{printed}'")
@@ -183,6 +191,7 @@ def test_a_job_without_a_number_is_reported(program: Program, printed: str) -> N
         slurm.submit(["job.sh"])
 
 
+@pytest.mark.slow
 def test_nodes_that_do_not_answer_are_known_by_their_mark(program: Program) -> None:
     program("squeue", "echo 'nid[005001-005003]'")
     program("sinfo", r"printf 'nid005001 allocated*\nnid005002 mixed\nnid005003 down*\n'")
@@ -214,6 +223,7 @@ def variables(
     return ask
 
 
+@pytest.mark.slow
 def test_a_user_s_defaults_hide_no_job_and_change_no_request(
     variables: Callable[[], dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,6 +234,7 @@ def test_a_user_s_defaults_hide_no_job_and_change_no_request(
     assert names.isdisjoint(variables())
 
 
+@pytest.mark.slow
 def test_a_user_s_defaults_of_what_a_job_asks_for_stay(
     variables: Callable[[], dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,6 +244,7 @@ def test_a_user_s_defaults_of_what_a_job_asks_for_stay(
     assert kept.items() <= variables().items()
 
 
+@pytest.mark.slow
 def test_all_requests_go_to_the_cluster_of_the_job(
     variables: Callable[[], dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

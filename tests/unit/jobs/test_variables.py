@@ -25,12 +25,14 @@ def seen(shell: str, folder: Path, rows: list[str], **users: str) -> dict[str, s
     return dict(row.partition("=")[::2] for row in printed.split("\0") if row)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["/bin/sh", "/bin/bash"])
 def test_values_are_no_code(shell: str, tmp_path: Path) -> None:
     found = seen(shell, tmp_path, [f"{name}={value}" for name, value in STRANGE.items()])
     assert {name: found[name] for name in STRANGE} == STRANGE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["/bin/sh", "/bin/bash"])
 def test_what_the_user_set_wins_but_for_path(shell: str, tmp_path: Path) -> None:
     rows = ["PATH=/a b:/c", "SET=image", "EMPTY=image", "BARE"]

@@ -56,6 +56,7 @@ def test_each_fault_is_one_error(text: str) -> None:
         read_toml(text)
 
 
+@pytest.mark.slow
 def test_no_other_module_parses_toml() -> None:
     found = set()
     for path in (ROOT / "lumicontainer").rglob("*.py"):

@@ -23,6 +23,8 @@ from ..host.test_fetch import UPSTREAM, Upstream, upstream
 from ..host.test_registry import CUT, MANIFEST, Answer, answering
 from ..host.test_transfers import CHUNKED, END, HEAD, Sent, fast, sending, slow
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     "trouble", [pytest.param(Answer(0), id="closed"), pytest.param(CUT, id="truncated")]

@@ -12,6 +12,8 @@ from lumicontainer.pinning.wheels import Query, Target
 
 from ...packages import write_source, write_wheel
 
+pytestmark = pytest.mark.slow
+
 TARGET = Target("3.11", "2.36")
 
 

@@ -23,6 +23,8 @@ from lumicontainer.sandbox.failures import failure
 
 from ..host.test_fetch import UPSTREAM, Upstream
 
+pytestmark = pytest.mark.slow
+
 # apt
 
 

@@ -7,6 +7,8 @@ from graphlib import TopologicalSorter
 from importlib.util import resolve_name
 from pathlib import Path
 
+import pytest
+
 from lumicontainer.commands.parser import VERBS
 
 from ...conftest import ROOT
@@ -168,6 +170,7 @@ def test_each_module_on_the_path_of_a_build_is_called_by_one_above_it() -> None:
         assert called or any(f'"lumicontainer.{name}"' in text for text in texts), name
 
 
+@pytest.mark.slow
 def test_options_of_the_command_line_get_no_further_than_the_verbs() -> None:
     for name, node in nodes(name for name in checked() if name.startswith("api.") or name == "api"):
         match node:

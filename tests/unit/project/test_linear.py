@@ -81,6 +81,7 @@ READERS: dict[str, tuple[Callable[[str], Any], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", READERS)
 def test_a_text_is_read_in_linear_time(case: str) -> None:
     read, text = READERS[case]

@@ -4,7 +4,11 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator
 
+import pytest
+
 from .test_floors import MODULES, source
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_public_class_name_is_defined_in_one_module() -> None:

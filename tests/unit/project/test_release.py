@@ -10,6 +10,8 @@ from lumicontainer import __version__
 
 from ...conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 FILES = (".ci/release", "lumicontainer/__init__.py", "CITATION.cff", "docs/changes.md")
 GIT = ("git", "-c", "user.name=x", "-c", "user.email=x@example.org")
 HEADING, LINE = f"## {__version__}", f"version: {__version__}"

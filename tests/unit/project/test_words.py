@@ -8,6 +8,8 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 BANNED = re.compile(
     r"\b(mend(s|ed)?|(the|a|is|are|was|were) told|upon|anew|whence|(hold|holds|held) fast)\b",
@@ -54,6 +56,7 @@ def banned(path: Path) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_all_files_use_plain_words() -> None:
     assert [each for path in files() for each in banned(path)] == []
 
@@ -70,6 +73,7 @@ def vague(path: Path) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_docstrings_and_messages_name_their_subject() -> None:
     modules = sorted((ROOT / "lumicontainer").rglob("*.py"))
     assert [each for path in modules for each in vague(path)] == []

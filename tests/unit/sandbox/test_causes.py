@@ -13,6 +13,8 @@ from lumicontainer.host.docker import daemon
 from lumicontainer.sandbox.failures.causes import naming_causes
 from lumicontainer.sandbox.workspace import workspace
 
+pytestmark = pytest.mark.slow
+
 LOG = "making two\nerror: the Docker daemon does not answer\n  where: unix:///x\n"
 FAILED = StepError(Problem("the step 'two' failed (exit code 3)", why=LOG))
 

@@ -15,6 +15,8 @@ from lumicontainer.sandbox.step_run import STAGED
 from lumicontainer.sandbox.workspace import FAILED, Workspace
 from lumicontainer.system.terminal import masking
 
+pytestmark = pytest.mark.slow
+
 SECRET = "canary-5e3f9b1c77d2"
 
 

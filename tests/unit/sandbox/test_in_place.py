@@ -60,6 +60,7 @@ def test_folders_above_a_change_keep_their_owners_and_modes(tmp_path: Path) -> N
     assert rows["var/lib/apt/lists"].mode == 0o700
 
 
+@pytest.mark.slow
 def test_an_emptied_folder_shows_nothing_of_the_base(tmp_path: Path) -> None:
     image = write_layer(tmp_path / "image", Tree({b"dev": Tree({b"null": b"", b"d": Tree({})})}))
     edits = base_edits(read_squashfs(image))
@@ -69,6 +70,7 @@ def test_an_emptied_folder_shows_nothing_of_the_base(tmp_path: Path) -> None:
     assert not [path for path in rows if path.startswith("dev/")]
 
 
+@pytest.mark.slow
 def test_an_image_file_and_its_layer_make_one_image(tmp_path: Path) -> None:
     files = {b"f": File(b"setuid", 0o4755), b"l": "f", b"dev": Tree({b"x": b"y"})}
     image = tmp_path / "image"
@@ -124,6 +126,7 @@ def test_a_base_that_is_our_own_image_lets_pip_install(tmp_path: Path) -> None:
     assert gone == {"opt/venv/pip.conf", "opt/venv/read-only.txt"}
 
 
+@pytest.mark.slow
 def test_an_image_holds_no_more_than_its_size_allows(tmp_path: Path) -> None:
     tree, image = tmp_path / "tree", tmp_path / "image"
     tree.mkdir()

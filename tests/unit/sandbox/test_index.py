@@ -4,6 +4,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -71,6 +72,7 @@ def row_of(place: Path) -> Row:
     return Row(FOLDER, mode) if place.is_dir() else Row(FILE, mode, what=place.read_text())
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.lists(layers(), max_size=4))
 def test_merging_is_applying_one_after_the_other(indexes: list[Index]) -> None:
@@ -81,6 +83,7 @@ def test_merging_is_applying_one_after_the_other(indexes: list[Index]) -> None:
         assert merge(indexes).rows == found
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(layers())
 def test_an_index_is_read_as_it_was_written(index: Index) -> None:

@@ -10,6 +10,8 @@ import pytest
 from lumicontainer.sandbox.tree.owners import read_owners
 from lumicontainer.sandbox.tree.snapshot import Owners
 
+pytestmark = pytest.mark.slow
+
 BY_DESCRIPTOR = "import os; os.chown(os.open('file', os.O_RDONLY), 5, 6)"
 
 

@@ -37,6 +37,7 @@ def sections(text: str) -> list[str]:
     return re.findall(r"(?m)^%(\w+)", text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("recipe", "profile"), IMAGES)
 def test_what_is_shipped_for_lumi_asks_nothing_of_root(recipe: str, profile: str) -> None:
     found = resolve(CATALOG.materials(recipe, "lumi-g", profile))

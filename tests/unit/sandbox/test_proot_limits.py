@@ -57,6 +57,7 @@ def test_what_proot_can_do_is_not(resolved: Resolve, text: str) -> None:
 FOR_LUMI = ("megatron-deepspeed", "pytorch", "pytorch-deepspeed", "rocm")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", FOR_LUMI)
 def test_proot_can_build_what_is_shipped_for_lumi(recipe: str) -> None:
     found = resolve(open_catalog().materials(recipe, "lumi-g"))

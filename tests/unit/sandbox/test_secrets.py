@@ -34,6 +34,7 @@ def hidden() -> Iterator[None]:
     masking._hidden.clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "attack",
     [
@@ -109,6 +110,7 @@ def scrubbed(folder: Path, *start: str) -> None:
     assert done.returncode == 0, done.stderr.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [0o444, 0, 0o200, 0o4555])
 def test_an_ordinary_user_scrubs_files_of_any_mode(tmp_path: Path, mode: int) -> None:
     texts = {"secret": SECRETS[0], "clean": b"nothing"}
@@ -126,6 +128,7 @@ def test_an_ordinary_user_scrubs_files_of_any_mode(tmp_path: Path, mode: int) ->
     assert (tmp_path / "clean").read_bytes() == b"nothing"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [0o555, 0o311, 0])
 def test_an_ordinary_user_scrubs_folders_of_any_mode(tmp_path: Path, mode: int) -> None:
     canary, folder = SECRETS[0].decode(), tmp_path / "folder"
@@ -144,6 +147,7 @@ def test_an_ordinary_user_scrubs_folders_of_any_mode(tmp_path: Path, mode: int) 
     assert len(list(folder.glob("name-[*][*][*]-*"))) == 1
 
 
+@pytest.mark.slow
 def test_a_file_larger_than_the_memory_is_scrubbed(tmp_path: Path) -> None:
     size = 1 << 28
     with (tmp_path / "large").open("wb") as file:

@@ -16,6 +16,8 @@ from lumicontainer.system.user_namespaces import namespace_command
 
 from ...namespaces import ordinary
 
+pytestmark = pytest.mark.slow
+
 
 class Tree:
     """Hold a tree, its state, and the layers that were captured of it."""

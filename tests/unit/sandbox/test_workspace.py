@@ -18,6 +18,8 @@ from lumicontainer.system.files.temporary import plain_folder, temporary_root
 
 from ...namespaces import ordinary
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -148,6 +148,7 @@ except HostError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.getuid() != 0, reason="root alone can be another user")
 def test_the_lock_file_of_another_user_does_not_fail_finished_work(tmp_path: Path) -> None:
     for each in (tmp_path, *tmp_path.parents):

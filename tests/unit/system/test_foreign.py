@@ -51,6 +51,7 @@ def test_files_are_moved_to_where_no_container_sees_them(left: Path, tmp_path: P
     assert foreign.read_below(place, "a/b/c", 4) == b"text"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ODD)
 def test_nothing_but_files_and_folders_is_taken(left: Path, tmp_path: Path, what: str) -> None:
     ODD[what](left / "a/odd")

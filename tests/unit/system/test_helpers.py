@@ -20,6 +20,8 @@ from lumicontainer.verify import local
 
 from .test_process_tree import alive, mark
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["mark"]
 
 BRIEF, LITTLE = Helper(0.3, 1 << 20, "hint"), Helper(60, 5000, "hint")

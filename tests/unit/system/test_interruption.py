@@ -190,6 +190,7 @@ def test_a_signal_at_the_end_leaves_no_temporary_folder(
     assert [path.name for path in tmp_path.iterdir()] == [".guard"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_command_that_has_not_begun_ends_without_a_word(
     tmp_path: Path, number: signal.Signals

@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from lumicontainer.system import process
+
+pytestmark = pytest.mark.slow
 
 _STARTS = """\
 import sys

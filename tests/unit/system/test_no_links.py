@@ -54,6 +54,7 @@ def test_no_file_is_written_out_of_the_folder(tmp_path: Path, name: str) -> None
         no_links.write_tree(tmp_path / "layer", [(name, 0o644, b"")])
 
 
+@pytest.mark.slow
 def test_a_copy_replaces_a_link_alone(tree: Path, home: Path) -> None:
     (tree / ".singularity.d").mkdir()
     (tree / ".singularity.d/runscript").symlink_to(home / "runscript")
@@ -61,6 +62,7 @@ def test_a_copy_replaces_a_link_alone(tree: Path, home: Path) -> None:
     assert contents(tree / ".singularity.d") == {"runscript": "new\n", "env/90.sh": "new\n"}
 
 
+@pytest.mark.slow
 def test_a_copy_has_the_modes_of_a_plain_build(tmp_path: Path, tree: Path) -> None:
     tree.chmod(0o751)
     before = os.umask(0o077)
@@ -80,6 +82,7 @@ def test_a_copy_has_the_modes_of_a_plain_build(tmp_path: Path, tree: Path) -> No
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [".singularity.d", ".singularity.d/env"])
 def test_a_copy_goes_through_no_link_to_a_folder(tree: Path, home: Path, place: str) -> None:
     (tree / place).parent.mkdir(exist_ok=True)

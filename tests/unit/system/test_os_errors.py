@@ -15,6 +15,8 @@ from lumicontainer.system.os_errors import refused
 
 from ...namespaces import prepared
 
+pytestmark = pytest.mark.slow
+
 
 def helper(name: str, tree: Path, limit: str = "unlimited") -> tuple[int, str]:
     """Run a helper program under a limit of a file's size; return its exit code and stderr."""

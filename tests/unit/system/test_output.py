@@ -87,6 +87,7 @@ def test_json_is_plain_ascii_and_means_the_same(text: str) -> None:
     assert json.loads(printed) == {text: text}
 
 
+@pytest.mark.slow
 @given(st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"])))
 def test_a_word_for_bash_is_one_line_and_arrives_as_it_is(text: str) -> None:
     written = word(text)

@@ -18,6 +18,8 @@ from lumicontainer.sandbox.builder import LONGEST, SILENCE, Limit
 from lumicontainer.system import process_tree
 from lumicontainer.system.programs import logged
 
+pytestmark = pytest.mark.slow
+
 BRIEF, PATIENT = logged.Patience(0.4), logged.Patience(2)
 
 

@@ -207,6 +207,7 @@ def test_a_stream_that_takes_no_text_does_not_stop_the_work(sink: str, form: str
         stream.close()
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_does_not_change_the_exit_code() -> None:
     program = (
         "from lumicontainer.system.terminal.progress import Progress\n"

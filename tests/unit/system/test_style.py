@@ -83,6 +83,7 @@ def shown(*words: str, columns: int = 60, **env: str) -> str:
     return terminal.text.replace("\r\n", "\n")
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_colours_and_folded_lines() -> None:
     text = shown("show", "nothing-of-that-kind")
     assert text.startswith("\x1b[1;31merror\x1b[0m: ")
@@ -92,6 +93,7 @@ def test_a_terminal_gets_colours_and_folded_lines() -> None:
     assert all(line.startswith("   ") for line in lines[1:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["NO_COLOR", "dumb"])
 def test_no_colours_where_they_are_not_wanted_or_not_there(env: dict[str, str]) -> None:
     text = shown("show", "nothing-of-that-kind", **env)
@@ -99,6 +101,7 @@ def test_no_colours_where_they_are_not_wanted_or_not_there(env: dict[str, str]) 
     assert max(map(len, text.splitlines())) <= 60
 
 
+@pytest.mark.slow
 def test_a_pipe_gets_neither_colours_nor_folded_lines() -> None:
     command = [sys.executable, "-m", "lumicontainer", "show", "nothing-of-that-kind"]
     env = {**os.environ, "TERM": "xterm", "COLUMNS": "60"}
@@ -107,12 +110,14 @@ def test_a_pipe_gets_neither_colours_nor_folded_lines() -> None:
     assert len(done.stderr.splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_a_document_on_a_terminal_is_neither_folded_nor_coloured() -> None:
     text = shown("render", "pytorch", "--format", "dockerfile")
     assert "\x1b" not in text
     assert max(map(len, text.splitlines())) > 60
 
 
+@pytest.mark.slow
 def test_a_table_is_folded_in_its_last_column() -> None:
     rows = shown("list", TERM="dumb").splitlines()
     (first,) = (place for place, row in enumerate(rows) if row.startswith("  megatron-deepspeed "))
@@ -122,6 +127,7 @@ def test_a_table_is_folded_in_its_last_column() -> None:
     assert max(map(len, rows)) <= 60
 
 
+@pytest.mark.slow
 def test_what_is_shown_of_a_layer_is_folded_below_its_beginning() -> None:
     text = shown("show", "pytorch", "--platform", "workstation", TERM="dumb")
     rows = text.splitlines()

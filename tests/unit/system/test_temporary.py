@@ -18,6 +18,8 @@ from lumicontainer.system.files.temporary import (
 from ...namespaces import owned, prepared
 from ...programs import run
 
+pytestmark = pytest.mark.slow
+
 DOCTOR = (sys.executable, "-m", "lumicontainer", "doctor")
 
 

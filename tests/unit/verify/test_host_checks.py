@@ -14,6 +14,8 @@ from lumicontainer.verify.host_checks import Request
 
 from ..host.test_binds import Site, site
 
+pytestmark = pytest.mark.slow
+
 __all__ = ("site",)
 
 KEY = {"org.lumicontainer.key": "f00d"}

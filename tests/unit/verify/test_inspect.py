@@ -20,6 +20,8 @@ from lumicontainer.verify.subject import read_subject
 from ...programs import run
 from ..image.test_sif import image
 
+pytestmark = pytest.mark.slow
+
 PLATFORM = {"name": "site", "accelerator": "cpu"}
 HELLO = {"recipe": "hello", "summary": "x", "platform": PLATFORM, "layers": {}, "omitted": {}}
 """The decided values that the smallest image records."""

@@ -132,6 +132,7 @@ def other_reports(value: Any) -> Iterator[Any]:
             yield found
 
 
+@pytest.mark.slow
 def test_a_report_of_an_image_is_joined_or_is_none(tmp_path: Path) -> None:
     wanted, read = [check("a/b")], 0
     for each in [REPORTED, *other_reports(REPORTED)]:
@@ -220,6 +221,7 @@ def test_a_job_asks_for_the_time_that_its_checks_may_take_within_reason(tmp_path
     assert "step 0 545 none" in text, "where the user asks for more time, the step has it"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("platform", ["workstation", "lumi-g"])
 def test_the_batch_script_is_bash_whatever_files_are_called(tmp_path: Path, platform: str) -> None:
     folder = tmp_path / 'it\'s $(touch here) "dir"'

@@ -99,6 +99,7 @@ def assemble_layers(folder: Path, stack: list[Tree], *, tails: bool = True) -> P
     return target
 
 
+@pytest.mark.slow
 @settings(max_examples=STACKS_TRIED)
 @given(stack=STACKS, tails=st.booleans())
 def test_layers_make_the_tree_that_overlays_make(
@@ -169,6 +170,7 @@ def test_a_file_that_stays_under_another_name_keeps_its_bytes(tmp_path: Path) ->
     assert read_tree(target)[b"/two"] == (layout.FILE, 0o644, 0, same.content)
 
 
+@pytest.mark.slow
 def test_a_folder_with_100_000_entries_can_be_read(tmp_path: Path) -> None:
     names = {b"entry-%06d" % number: f"{number}" for number in range(100_000)}
     target = assemble_layers(tmp_path, [Tree({b"large": Tree(dict(names))})])
@@ -177,6 +179,7 @@ def test_a_folder_with_100_000_entries_can_be_read(tmp_path: Path) -> None:
     assert found[b"/large/entry-099999"] == (layout.LINK, 0o777, 0, b"99999")
 
 
+@pytest.mark.slow
 def test_a_sparse_file_of_more_than_4_gib_keeps_its_size(tmp_path: Path) -> None:
     size = (4 << 30) + BLOCK_SIZE
     below = Tree({b"large": Zeros(size), b"small": b"x"})
@@ -195,6 +198,7 @@ def test_a_path_that_no_program_opens_is_refused_with_its_layer(tmp_path: Path) 
         assemble_layers(tmp_path, [Tree({b"a": b""}), Tree({b"d": deep})])
 
 
+@pytest.mark.slow
 def test_more_owners_than_a_squashfs_has_are_refused_with_their_layer(tmp_path: Path) -> None:
     layers = [tmp_path / "first", tmp_path / "second"]
     for number, layer in enumerate(layers):
@@ -219,6 +223,7 @@ def test_equal_layers_give_equal_bytes(tmp_path: Path) -> None:
     assert len(found) == 1
 
 
+@pytest.mark.slow
 def test_a_layer_that_is_cut_short_or_changed_is_refused_and_never_hangs(tmp_path: Path) -> None:
     tree = Tree({b"d": Tree({b"f": noise(1, 5000), b"l": "x"}), b"g": b"yy"})
     path = write_layer(tmp_path / "layer", tree)

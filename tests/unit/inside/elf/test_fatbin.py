@@ -13,6 +13,8 @@ from lumicontainer.inside.elf.reader import UnreadableError
 
 from ....faults.bundles import bundle, compressed, library, section
 
+pytestmark = pytest.mark.slow
+
 
 def targets(path: Path) -> str:
     return " ".join(map(str, codes(str(path))))

@@ -14,6 +14,8 @@ from lumicontainer.inside.elf.loader import Library, Tree, libraries_of
 
 from ...compiled import Root
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Root:

@@ -13,6 +13,8 @@ from lumicontainer.inside.elf import reader
 
 from ...compiled import Root, gcc, weaken
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Root:

@@ -8,6 +8,8 @@ import pytest
 
 from ..conftest import PATH, Entry, Env, lay_out, run
 
+pytestmark = pytest.mark.slow
+
 AGENT = """
 import os, sys
 words = sys.argv[sys.argv.index("--") + 1 :]

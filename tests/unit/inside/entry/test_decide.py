@@ -54,6 +54,7 @@ def test_srun_numbers_its_tasks_whatever_its_pmi_is(task: Task) -> None:
     assert {meeting_place(task(rank)) for rank in range(4)} == {("nid005001", "10001")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("env", "numbers", "address"),
     [
@@ -93,6 +94,7 @@ def test_ranks_without_an_id_of_their_run_meet_at_pytorch_s_port(env: Env) -> No
     assert meeting_place(env)[1] == "29500"
 
 
+@pytest.mark.slow
 def test_a_lone_rank_has_a_free_port() -> None:
     assert len({meeting_place({"RANK": "0"})[1] for _ in range(8)}) > 1
 
@@ -194,6 +196,7 @@ def test_torchrun_is_left_alone_even_inside_srun() -> None:
     assert [launch.fact(name) for name in ("RANK", "LOCAL_RANK", "NODE_RANK")] == [3, 1, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS", "PYTHONNOUSERSITE"]
 )
@@ -287,6 +290,7 @@ def test_where_a_rank_is_no_number_the_others_decide_which_process_speaks(name: 
     assert [is_rank_0({**seen.srun(rank), name: "x"}) for rank in range(4)].count(True) == 1
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=20), st.data())
 def test_every_node_finds_its_number_of_tasks(counts: list[int], data: st.DataObject) -> None:
     node = data.draw(st.integers(0, len(counts) - 1))

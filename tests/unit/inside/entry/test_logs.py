@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from .. import seen
 from ..conftest import Entry, run
+
+pytestmark = pytest.mark.slow
 
 TALK = ("--", "sh", "-c", "echo out; echo err >&2")
 

@@ -14,6 +14,8 @@ from lumicontainer import inside
 from .. import seen
 from ..conftest import PATH, Done, Entry, Env, run
 
+pytestmark = pytest.mark.slow
+
 PRINT_ARGUMENTS = "import sys; print(ascii(sys.argv[1:]))"
 ARGUMENTS = [
     "two words",

@@ -20,6 +20,8 @@ from .. import lumi_node, seen
 from ..conftest import PATH, Entry, Env, lay_out, run
 from ..lumi_node import BUSES
 
+pytestmark = pytest.mark.slow
+
 LIBRARY = Path(_ctypes.__file__)
 """One that loads."""
 GIB = 1 << 20  # in KiB, as /proc/meminfo counts

@@ -7,6 +7,8 @@ import pytest
 from .. import seen
 from ..conftest import PATH, Entry
 
+pytestmark = pytest.mark.slow
+
 ROCPROF = '#!/bin/sh\necho "$0"\nfor word; do echo "$word"; done\n'
 # The part of PyTorch that is asked for; the real one is in the images alone.
 TORCH = """

@@ -75,6 +75,7 @@ def test_a_package_that_no_program_can_read_hides_no_other(
     assert [each.name for each in packages()] == ["new"]
 
 
+@pytest.mark.slow
 def test_system_packages_are_those_that_are_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

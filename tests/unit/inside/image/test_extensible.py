@@ -9,6 +9,8 @@ import pytest
 
 from lumicontainer.inside.image.extensible import VENVS, folder, home, line_of_venvs
 
+pytestmark = pytest.mark.slow
+
 WHERE = "import importlib.util as u; print(getattr(u.find_spec('of_the_image'), 'origin', ''))"
 
 

@@ -26,6 +26,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Root:
     return site
 
 
+@pytest.mark.slow
 def test_pytorch_and_what_is_linked_with_it_are_protected_by_their_files(site: Root) -> None:
     found = facts()
     assert found["python"] == f"{sys.version_info.major}.{sys.version_info.minor}"

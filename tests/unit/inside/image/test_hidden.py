@@ -7,6 +7,8 @@ import pytest
 
 from ..conftest import lay_out, run
 
+pytestmark = pytest.mark.slow
+
 BUILT = {"python": {"numpy": "2.3.1", "Foo_Bar": "1.0", "same": "3"}, "system": {}}
 
 

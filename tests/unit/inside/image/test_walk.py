@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from lumicontainer.inside.elf.reader import Elf
 from lumicontainer.inside.image.walk import loadable, mounts, walk
 
@@ -21,6 +23,7 @@ def test_what_is_mounted_is_not_walked(tmp_path: Path) -> None:
     assert seen == {f"{tmp_path}/{name}" for name in ("lib", "lib/library", "etc")}
 
 
+@pytest.mark.slow
 def test_the_loader_s_description_or_refusal_of_each_file_is_known(tmp_path: Path) -> None:
     made = Root(tmp_path / "root")
     needed = made.library("lib/libneeded.so.1")

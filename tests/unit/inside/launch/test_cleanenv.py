@@ -109,6 +109,7 @@ def test_a_shell_of_a_job_is_not_a_task(tmp_path: Path, step: str) -> None:
     assert decide({}, node=task_of(tmp_path, step, tasks=2)).warnings == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env", [seen.srun(1), {"WORLD_SIZE": "1"}, seen.BY_HAND])
 def test_a_task_that_knows_its_ranks_runs(tmp_path: Path, env: dict[str, str]) -> None:
     assert decide(env, node=task_of(tmp_path, "1.0")).warnings == []

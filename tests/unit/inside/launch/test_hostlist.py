@@ -52,6 +52,7 @@ def test_a_malformed_list_is_refused_with_the_reason(text: str, why: str) -> Non
     assert why in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -22,6 +22,7 @@ def launcher(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("env", "warned"),
     [

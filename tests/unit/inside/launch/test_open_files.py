@@ -13,6 +13,7 @@ from ..conftest import run
 FEW = 'ulimit -Sn 200; ulimit -Hn {}; exec "$@"'
 
 
+@pytest.mark.slow
 def test_the_soft_limit_of_a_rank_is_its_hard_one(launcher: Path) -> None:
     done = run("bash", "-c", FEW.format(300), "bash", launcher, "--", "bash", "-c", "ulimit -Sn")
     assert done.stdout == "300\n", done.stderr
@@ -29,6 +30,7 @@ def test_too_few_files_for_all_ranks_are_said(
     assert bool(open_files.warning(ranks)) is warned
 
 
+@pytest.mark.slow
 def test_rank_0_of_many_ranks_warns(launcher: Path) -> None:
     step = {**seen.srun(0), **seen.step(0, "nid[005001-005100]", 800, "8(x100)", 100)}
     done = run("bash", "-c", FEW.format(1024), "bash", launcher, "--", "true", env=step)

@@ -12,6 +12,8 @@ import pytest
 
 from ..conftest import PATH, lay_out, write_module
 
+pytestmark = pytest.mark.slow
+
 LAUNCHER = """
 import os, subprocess, sys
 words = sys.argv[sys.argv.index("--") + 1 :]

@@ -11,6 +11,8 @@ import pytest
 from .. import seen
 from ..conftest import PATH, Env
 
+pytestmark = pytest.mark.slow
+
 SHELL = ("bash", "--norc", "--noprofile", "-i")
 PTY = {**seen.srun(0), "SLURM_PTY_PORT": "40000"}
 

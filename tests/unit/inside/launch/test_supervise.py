@@ -11,6 +11,8 @@ from lumicontainer.inside.launch import supervise
 
 from ..conftest import PATH, SOURCE, Done, run, write_module
 
+pytestmark = pytest.mark.slow
+
 TWO_RANKS = """
 import os, subprocess, sys
 rank = (

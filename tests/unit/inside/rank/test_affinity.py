@@ -74,6 +74,7 @@ NONE_OF_GPU = {"mask": "0-13", "cpuset": "0-13"}
 FEW_OF_GPU = {"mask": "0-13,49-51", "cpuset": "0-13,49-51"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("env", "masks", "cores", "note"),
     [
@@ -124,6 +125,7 @@ BOTH = "49-55,113-119"
 INSIDE = ("49-55", "48-55", BOTH, "48-55,112-119")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("env", "mask", "cores", "threads"),
     [
@@ -161,6 +163,7 @@ OF_TORCHRUN = {"LOCAL_WORLD_SIZE": "8", "GROUP_RANK": "0", "TORCHELASTIC_RUN_ID"
 OF_DEEPSPEED = {"LOCAL_SIZE": "8", "CROSS_RANK": "0", "CROSS_SIZE": "1"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("platform", "own", "no_bind", "threads"),
     [
@@ -311,6 +314,7 @@ def test_print_env_reports_where_a_rank_would_run_and_binds_nothing(whole: Path)
 CORES = st.integers(0, 63)
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 7), st.frozensets(CORES, min_size=1), st.frozensets(CORES))
 def test_no_binding_leaves_the_job_or_takes_cores_from_a_rank_that_could_use_them(
@@ -330,6 +334,7 @@ def test_no_binding_leaves_the_job_or_takes_cores_from_a_rank_that_could_use_the
         assert got <= own | {min(own) - 1}
 
 
+@pytest.mark.slow
 def test_every_rank_s_line_reaches_its_stderr(entry: Entry) -> None:
     done = entry("--affinity-report", "--", "true")
     cores = cpulist.written(os.sched_getaffinity(0))
@@ -340,6 +345,7 @@ HERE = sorted(os.sched_getaffinity(0))
 FIRST, LAST = HERE[0], HERE[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cores", "given", "runs_on", "note"),
     [

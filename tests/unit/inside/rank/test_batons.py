@@ -9,6 +9,8 @@ import pytest
 from .. import seen
 from ..conftest import PATH, lay_out
 
+pytestmark = pytest.mark.slow
+
 TABLE = [{"name": "TORCH_EXTENSIONS_DIR", "folder": "torch-extensions", "storage": "node"}]
 # As PyTorch does it (FileBaton), but to find the file ends the program in place of waiting.
 COMPILE = 'cd "$TORCH_EXTENSIONS_DIR" && mkdir -p ops && set -C && echo >ops/lock || exit 7; '

@@ -14,6 +14,8 @@ import pytest
 from .. import seen
 from ..conftest import PATH, lay_out
 
+pytestmark = pytest.mark.slow
+
 TABLE = [
     {"name": "MIOPEN_USER_DB_PATH", "folder": "miopen", "storage": "node", "reason": "SQLite"},
     {"name": "TRITON_CACHE_DIR", "folder": "triton", "storage": "node", "reason": "quota"},

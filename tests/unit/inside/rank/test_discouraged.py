@@ -46,6 +46,7 @@ def test_what_does_no_harm_here_gets_no_warning(lumi: World, version: str, env: 
     assert lumi.decide(env).warnings == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value", "warned"),
     [

@@ -62,6 +62,7 @@ UUIDS = task(1, of=2, gpus=2, **{ROCR: "GPU-d6,GPU-C1"})
 OF_CUDA = task(0, of=2, **{CUDA: "6,7"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("env", "choice", "gpu", "hiding"),
     [
@@ -117,6 +118,7 @@ def test_gpus_are_counted_in_a_cgroup_and_one_for_each_task_gets_a_warning(
         assert variables(tmp_path, env, gpu_visibility="hip") == {ROCR: env[ROCR]}
 
 
+@pytest.mark.slow
 def test_one_rank_that_no_launcher_multiplies_has_the_only_gpu_that_it_sees(whole: Path) -> None:
     env = task(0, of=1)
     assert place(whole, env, launcher="direct") is None

@@ -146,6 +146,7 @@ def test_direct_leaves_one_rank_a_node() -> None:
     assert decision.warnings == []
 
 
+@pytest.mark.slow
 def test_the_launcher_and_the_number_of_ranks_can_be_set() -> None:
     assert started(one_task(0), nproc=4) == ("torchrun", 4)
     assert started(one_task(0), nproc=4, launcher="deepspeed") == ("deepspeed", 4)
@@ -188,6 +189,7 @@ def test_the_agents_of_torchrun_meet_where_the_step_does(node: int) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_place_of_meeting_that_the_user_set_wins() -> None:
     made = command(one_task(1, MASTER_ADDR="10.0.0.1", MASTER_PORT="4711"))
     assert "--master-addr 10.0.0.1 --master-port 4711 " in made
@@ -240,6 +242,7 @@ def test_deepspeed_is_refused_where_nodes_have_other_numbers_of_gpus(
     assert "--nproc" in error.hint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "options"),
     [
@@ -259,6 +262,7 @@ def test_deepspeed_starts_on_nodes_that_agree(more: Env, options: dict[str, str 
     assert started(one_task(0, **{**TWELVE, **more}), **options) == (options["launcher"], 8)
 
 
+@pytest.mark.slow
 def test_the_ranks_of_a_launcher_share_the_task_s_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 128)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(112)))
@@ -294,6 +298,7 @@ def test_a_rank_of_deepspeed_is_recognised_within_a_task_of_slurm() -> None:
     assert decision.context.start.launcher == "direct"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "got"),
     [
@@ -311,6 +316,7 @@ def test_a_script_of_deepspeed_gets_its_local_rank_unless_it_takes_none(
     assert done.stdout == got, done.stderr
 
 
+@pytest.mark.slow
 def test_variables_of_ranks_do_not_reach_a_launcher(entry: Entry, tmp_path: Path) -> None:
     """As here, where the batch script exported the numbers of all ranks."""
     shown = "import os; print({k: v for k, v in os.environ.items() if 'RANK' in k})"
@@ -321,6 +327,7 @@ def test_variables_of_ranks_do_not_reach_a_launcher(entry: Entry, tmp_path: Path
     assert (done.stdout, done.returncode) == ("{}\n", 0), done.stderr
 
 
+@pytest.mark.slow
 def test_a_lone_rank_of_accelerate_sees_nothing_of_it(entry: Entry, tmp_path: Path) -> None:
     call = "raise SystemExit(subprocess.call(sys.argv[sys.argv.index('--') + 1 :]))"
     write_module(tmp_path, "accelerate/commands/launch.py", f"import subprocess, sys\n{call}\n")

@@ -15,6 +15,7 @@ CONFIGURATION = "compute_environment: LOCAL_MACHINE\nmixed_precision: bf16\nnum_
 ONE_A_NODE = {**seen.srun(0), **seen.step(0, "nid[005001-005002]", 2, "1(x2)", 2)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
@@ -35,6 +36,7 @@ def test_horovodrun_is_refused_with_the_command_that_works(
     assert f"hint: mpiexec -n 4 lumi-entry {hint}; in a job" in done.stderr
 
 
+@pytest.mark.slow
 def test_horovodrun_may_run_where_the_image_has_another_mpi(tmp_path: Path) -> None:
     done = run(lay_out(tmp_path), "--", "horovodrun")
     assert (done.returncode, "command not found" in done.stderr) == (127, True)

@@ -61,6 +61,7 @@ def join(rank0: Server) -> Iterator[Join]:
         yield joined
 
 
+@pytest.mark.slow
 def test_ranks_come_get_orders_and_answer(rank0: Server, join: Join) -> None:
     connections = {rank: join(rank) for rank in (2, 1)}
     began = time.monotonic()
@@ -82,6 +83,7 @@ def test_ranks_come_get_orders_and_answer(rank0: Server, join: Join) -> None:
         assert len(came.output) == 1 << 20
 
 
+@pytest.mark.slow
 def test_halting_and_the_end_are_heard(rank0: Server, join: Join) -> None:
     connection = join(1)
     rank0.halt([0, 1], "t/x", "because")
@@ -90,6 +92,7 @@ def test_halting_and_the_end_are_heard(rank0: Server, join: Join) -> None:
     assert connection.next(SOON) == {"end": True}
 
 
+@pytest.mark.slow
 def test_waiting_ends_when_its_time_is_over(rank0: Server) -> None:
     begun = time.monotonic()
     rank0.await_all(0.3)
@@ -97,6 +100,7 @@ def test_waiting_ends_when_its_time_is_over(rank0: Server) -> None:
     assert rank0.order(1, "t/x").exception(SOON).args == ("it never joined",)  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_who_goes_away_is_an_answer_and_may_come_again(rank0: Server, join: Join) -> None:
     connection = join(1)
     answer = rank0.order(1, "t/x")
@@ -109,6 +113,7 @@ def test_who_goes_away_is_an_answer_and_may_come_again(rank0: Server, join: Join
     assert 1 not in rank0.gone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -128,6 +133,7 @@ def test_who_is_not_of_the_step_is_refused(
     assert list(rank0.peers) == [1]
 
 
+@pytest.mark.slow
 def test_a_rank_of_another_image_is_refused_and_not_waited_for(rank0: Server, join: Join) -> None:
     with pytest.raises(RefusedError, match="other checks"):
         join(2, me=me(2, "those of another"))
@@ -140,6 +146,7 @@ OLDER = b'{"lumi-verify": 1, "nonce": "00"}\n'
 ASKS = protocol.hello("0" * 32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "said", [b"SSH-2.0-OpenSSH_9.2\r\n", b"{}\n", b"[]\n", b"\xff\n", b"", DEEP, OLDER]
 )
@@ -155,6 +162,7 @@ def test_another_program_at_the_port_is_no_rank_0(said: bytes) -> None:
             client.join("127.0.0.1", listener.getsockname()[1], key=KEY, me=me(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "said",
     [
@@ -181,6 +189,7 @@ def test_a_stranger_is_shown_out_and_the_ranks_still_meet(
     assert list(rank0.peers) == [1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "said", [{}, {"id": 99, "outcome": Outcome("passed").plain()}, {"id": 1, "outcome": {}}]
 )
@@ -244,6 +253,7 @@ def test_ranks_look_where_those_of_their_nodes_do(
     assert folders(STEP) == {tmp_path}
 
 
+@pytest.mark.slow
 def test_where_no_port_is_free_it_is_reported() -> None:
     with server.listen("127.0.0.1", [0]) as taken:
         candidates = [taken.getsockname()[1]]
@@ -256,6 +266,7 @@ def test_a_name_that_no_host_can_have_is_nobody() -> None:
         client.join("a..b", 1, key=KEY, me=me(1))
 
 
+@pytest.mark.slow
 def test_rank_0_of_many_may_have_as_many_files_open() -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (200, before[1]))

@@ -14,6 +14,8 @@ from lumicontainer.inside.verify.local import BESIDE
 
 from .verifying import ABOVE, Image, Ran
 
+pytestmark = pytest.mark.slow
+
 SHARED = (
     "import os\nwith open(os.environ['HOME'] + '/imported', 'a') as file:\n    file.write('x')\n"
 )

@@ -21,6 +21,8 @@ from lumicontainer.inside.verify.launched import layout
 from .. import seen
 from .verifying import ABOVE, Image, Ran, awaited
 
+pytestmark = pytest.mark.slow
+
 SHOW = "import os; print(os.environ.get('RANK'), os.environ.get('SLURM_PROCID'))\n"
 RANK = ABOVE + "import sys\nrank = int(os.environ['RANK'])\n"
 ALL = {"runs": "ranks"}

@@ -14,6 +14,8 @@ from .. import lumi_node
 from ..conftest import PATH
 from .verifying import Image, Ran, awaited
 
+pytestmark = pytest.mark.slow
+
 SHOW = "import os; print(os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])\n"
 
 

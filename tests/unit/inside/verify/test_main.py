@@ -13,6 +13,8 @@ from junitparser import JUnitXml, TestSuite
 from ....namespaces import owned, prepared
 from .verifying import HOLDS, MARKED, Image, Ran, awaited
 
+pytestmark = pytest.mark.slow
+
 HANGS = "import time\n\ndef the_place():\n    time.sleep(1000)\n\nthe_place()\n"
 RENAMED = "import ctypes\nctypes.CDLL(None).prctl(15, b'pt_elastic')\n"
 FORKS = "import os\nos.fork()\n"

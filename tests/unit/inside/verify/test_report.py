@@ -12,6 +12,8 @@ from junitparser import JUnitXml
 from ....namespaces import prepared
 from .verifying import HOLDS, Image, Ran
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("said", ["-", "/dev/stdout"])
 @pytest.mark.parametrize("option", ["--json", "--junit"])

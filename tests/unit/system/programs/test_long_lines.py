@@ -34,6 +34,7 @@ def read(text: bytes, size: int) -> list[str]:
     return [*found, *filter(None, [lines.rest()])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [b"", b"\r", b"\x1b[31m", b"\x1b", b"\xe2\x82"])
 def test_output_without_newlines_is_read_in_linear_time(end: bytes) -> None:
     chunk = b"x" * (CHUNK - len(end)) + end
@@ -43,6 +44,7 @@ def test_output_without_newlines_is_read_in_linear_time(end: bytes) -> None:
     assert longest <= 4 * LONGEST
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("end", "kept"), [("", 512), (r"\r", 1)])
 def test_a_log_of_a_step_without_newlines_is_written_in_linear_time(end: str, kept: int) -> None:
     script = f"import sys\nfor _ in range(512): sys.stdout.write('x' * {CHUNK} + '{end}')"
@@ -82,6 +84,7 @@ def test_a_line_that_a_progress_bar_overwrites_is_shown_and_kept_once() -> None:
     assert lines.rest() == "rest"
 
 
+@pytest.mark.slow
 def test_a_row_of_a_listing_without_an_end_is_refused() -> None:
     script = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
     with pytest.raises(process.OverLimitError, match="a line of more than 1 MiB"):

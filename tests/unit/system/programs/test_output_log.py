@@ -94,6 +94,7 @@ def test_no_part_of_a_secret_is_in_a_log_that_is_cut(secret: str, end: str) -> N
         assert set(re.sub(r"\[.*\]", "", log)) == set("x*\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [b"x", b"\0", b"y\n"], ids=repr)
 def test_much_output_is_cheap_and_its_log_is_bounded(text: bytes) -> None:
     with within(SECONDS):
