@@ -9,7 +9,7 @@ import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,7 @@ from ..integration.conftest import (
 )
 from ..unit.host.test_fetch import UPSTREAM, Upstream
 from . import hostile
+from .guarded import Guarded, basic
 
 __all__ = ["base_object", "docker", "docker_host", "new_cache", "recipes", "small"]
 
@@ -79,25 +80,10 @@ SQUASHFS = b"hsqs"
 """The beginning of a squashfs."""
 
 
-class _Guarded(SimpleHTTPRequestHandler):
+class _Guarded(Guarded):
     """Give files to whoever knows the password of the index, or of the mirror."""
 
-    known = tuple(
-        f"Basic {base64.b64encode(f'me:{CANARIES[kind]}'.encode()).decode()}"
-        for kind in ("index", "mirror")
-    )
-
-    def do_GET(self) -> None:
-        if self.headers.get("Authorization") in self.known:
-            super().do_GET()
-            return
-        self.send_response(401)
-        self.send_header("WWW-Authenticate", 'Basic realm="x"')
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+    known = tuple(basic("me", CANARIES[kind]) for kind in ("index", "mirror"))
 
 
 @pytest.fixture

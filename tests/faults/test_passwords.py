@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,7 @@ from ..integration.conftest import lumicontainer as command_line
 from ..integration.conftest import recipes, small, write_small
 from ..integration.test_secrets import everything
 from ..unit.host.test_fetch import UPSTREAM, Upstream, upstream
+from .guarded import Guarded, basic
 
 __all__ = ["lumicontainer", "recipes", "small", "upstream"]
 
@@ -44,23 +45,14 @@ SITE = {
 }
 
 
-class _Guarded(SimpleHTTPRequestHandler):
+class _Guarded(Guarded):
     """Give files to whoever knows the password, and note whose command line shows it meanwhile."""
 
+    known = (basic("me", PASSWORD),)
     seen: list[bytes]
 
-    def do_GET(self) -> None:
+    def note_request(self) -> None:
         self.seen += [line for line in _command_lines() if PASSWORD.encode() in line]
-        if self.headers.get("Authorization") == f"Basic {BASIC}":
-            super().do_GET()
-            return
-        self.send_response(401)
-        self.send_header("WWW-Authenticate", 'Basic realm="x"')
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
 
 
 def _command_lines() -> Iterator[bytes]:
