@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from lumicontainer.errors import STEP_FAILED
+from lumicontainer.sandbox.runtimes import RUNTIMES
 
 from ..integration.conftest import check_output, debian, started, write_files
 from ..integration.registries import put_image, registry
 from ..integration.test_without_internet import push
 from ..programs import run
 
-RUNTIMES = ("namespaces", "docker", "proot")
 FORMS = {
     "etc": "etc",
     "the engine's folder": ".singularity.d",

@@ -13,9 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from lumicontainer.building.secrets import read_secrets
-from lumicontainer.engines.apptainer import Apptainer
-from lumicontainer.engines.engine import StepMounts
-from lumicontainer.errors import HostError, InputError
+from lumicontainer.errors import InputError
 from lumicontainer.sandbox.failures.scrub import _PIECE, IMAGE, scrub
 from lumicontainer.sandbox.tree.capture import leaking
 from lumicontainer.sandbox.tree.index import FILE, GONE, Row
@@ -196,11 +194,3 @@ def test_a_user_that_is_not_there_has_no_files() -> None:
     plan = SimpleNamespace(steps=[SimpleNamespace(name="greet", secrets=("token",))])
     with pytest.raises(InputError, match="cannot use the file of a secret"):
         read_secrets(["id=token,src=~nosuchuser/token"], plan)
-
-
-def test_the_engine_is_given_no_path_that_it_would_divide(tmp_path: Path) -> None:
-    engine = Apptainer(Path("/usr/bin/apptainer"))
-    for folder, bound in (("a:b", "c"), ("a", "c,d")):
-        mounts = StepMounts(Path("/tmp", folder), {Path("/", bound): "/x"})
-        with pytest.raises(HostError, match="cannot pass this path"):
-            engine.step_in(tmp_path, ["true"], mounts)
