@@ -54,7 +54,7 @@ unit: venv ## run the pure tests: they start no program and no server
 	$(BIN)/pytest --numprocesses $(PURE_AT_ONCE) -m "not slow" tests/unit tests/golden
 
 unit-slow: venv ## run the other tests that need neither an image nor an engine
-	$(BIN)/pytest --numprocesses $(UNITS_AT_ONCE) --dist worksteal -m slow tests/unit
+	$(BIN)/pytest --numprocesses $(UNITS_AT_ONCE) --dist worksteal -m slow tests/unit tests/golden
 
 # Checks and unit tests use the processors while what is installed comes from the network.
 test: venv ## run every test, with the real engines and the real Slurm

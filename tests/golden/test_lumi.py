@@ -58,6 +58,7 @@ def documents(recipe: str, profile: str) -> dict[str, str]:
     return {"def": named(found["def"]), "dockerfile": without_programs(found["dockerfile"])}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", dict.fromkeys(recipe for recipe, _ in IMAGES))
 def test_the_documents_are_the_golden_ones_and_run_the_same(recipe: str, is_golden: Golden) -> None:
     profile, *others = CATALOG.recipe(recipe).profiles
@@ -84,6 +85,7 @@ def read_by_spython(parser: type, document: str, path: Path) -> Any:
     return recipe
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("recipe", "profile"), IMAGES)
 def test_spython_reads_the_same_image_in_both_documents(
     recipe: str, profile: str, tmp_path: Path

@@ -129,6 +129,7 @@ def test_no_text_at_all_makes_the_parser_fail_otherwise_than_with_a_problem(text
 PRINTED = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cn"]), max_size=40)
 
 
+@pytest.mark.slow
 @given(st.lists(PRINTED, max_size=8))
 def test_quoted_text_comes_back_as_it_was_written(values: list[str]) -> None:
     problems = Problems()

@@ -201,6 +201,7 @@ def test_a_layer_is_made_for_the_layers_that_its_parameter_names(
     assert (named, [check.name for check in layer.checks.each]) == (folders, checks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("recipe", "complaint"),
     [

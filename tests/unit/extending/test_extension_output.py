@@ -41,6 +41,7 @@ def test_a_lock_of_the_same_output_is_replaced(tmp_path: Path) -> None:
     extension.check_output(output, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "url", ["https://me:S3cr3t-1@x.example/a.whl", "https://x.example/a.whl?token=S3cr3t-2"]
 )

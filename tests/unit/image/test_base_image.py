@@ -37,6 +37,7 @@ def base(bootstrap: str = LOCAL) -> dict[str, str]:
     return {"layers/tiny/layer.yaml": text}
 
 
+@pytest.mark.slow
 def test_the_sha256_decides_the_key_and_the_path_does_not(resolved: Resolve) -> None:
     texts = (LOCAL, LOCAL.replace(PLACE, "/elsewhere/other.sif"), LOCAL.replace(SHA, "f" * 64))
     key, elsewhere, changed = (make_plan(resolved(base(each)), ()).base_key for each in texts)

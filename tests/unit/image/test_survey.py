@@ -117,6 +117,7 @@ def tree_of(folder: Path, make: Callable[[Path], object]) -> Path:
     return tree
 
 
+@pytest.mark.slow
 def test_a_tree_holds_what_its_image_does(tmp_path: Path) -> None:
     """A build compares it with what the layer of its base states."""
     image = image_of(tmp_path, LUMI)

@@ -415,6 +415,7 @@ def test_a_script_of_the_folder_that_installs_is_not_run(
     assert notes(draft)[0].startswith("s/setup.sh installs or downloads")
 
 
+@pytest.mark.slow
 def test_a_variable_that_ends_with_path_is_known_to_later_lines(dockerfile: Import) -> None:
     draft = dockerfile("ENV APP_PATH=/srv/app\nWORKDIR $APP_PATH\nRUN mkdir $APP_PATH/x")
     assert notes(draft) == []

@@ -96,6 +96,7 @@ def test_an_index_is_read_as_it_was_written(index: Index) -> None:
         assert path.read_bytes() == text
 
 
+@pytest.mark.slow
 @given(layers(), layers())
 def test_indexes_differ_in_just_the_paths_whose_rows_differ(one: Index, other: Index) -> None:
     found = [path for path, _ in differences(one, other)]
