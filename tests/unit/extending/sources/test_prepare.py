@@ -58,6 +58,7 @@ def locked(prepared: Prepared) -> dict[str, object]:
     return dict(row)
 
 
+@pytest.mark.slow
 def test_a_branch_is_resolved_to_a_commit_that_is_said_and_locked(
     upstream: Upstream, tmp_path: Path
 ) -> None:
@@ -83,6 +84,7 @@ def test_a_branch_is_resolved_to_a_commit_that_is_said_and_locked(
         prepare(f"git+{UPSTREAM}nothing", tmp_path, upstream.mirrors)
 
 
+@pytest.mark.slow
 def test_the_same_commit_gives_the_same_bytes(upstream: Upstream, tmp_path: Path) -> None:
     tool = upstream.repository("tool", **{"pyproject.toml": PROJECT})
     found = [
@@ -92,6 +94,7 @@ def test_the_same_commit_gives_the_same_bytes(upstream: Upstream, tmp_path: Path
     assert len({each.sources[0].file.read_bytes() for each in found}) == 1
 
 
+@pytest.mark.slow
 def test_submodules_are_a_part_of_a_repository(upstream: Upstream, tmp_path: Path) -> None:
     outer = with_submodules(upstream)
     commit = upstream.head(outer)
@@ -99,6 +102,7 @@ def test_submodules_are_a_part_of_a_repository(upstream: Upstream, tmp_path: Pat
     assert {"a", "lib/inner/b", "lib/inner/deep/c"} <= {*names(found)}
 
 
+@pytest.mark.slow
 def test_files_of_git_lfs_are_said_to_be_pointers(upstream: Upstream, tmp_path: Path) -> None:
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
     attributes = "*.bin filter=lfs diff=lfs merge=lfs -text\n"
@@ -109,6 +113,7 @@ def test_files_of_git_lfs_are_said_to_be_pointers(upstream: Upstream, tmp_path: 
     assert said.endswith("files (1), such as $'a\\t.bin'")
 
 
+@pytest.mark.slow
 def test_no_submodule_leads_to_this_host(upstream: Upstream, tmp_path: Path) -> None:
     tool, other = upstream.repository("tool", a="x"), upstream.repository("other", a="x")
     add_submodule(upstream, tool, other, "lib", f"file://{other}")
@@ -116,6 +121,7 @@ def test_no_submodule_leads_to_this_host(upstream: Upstream, tmp_path: Path) -> 
         prepare(f"mine @ git+{UPSTREAM}tool", tmp_path, upstream.mirrors)
 
 
+@pytest.mark.slow
 def test_a_version_that_is_a_tag_reaches_the_build(upstream: Upstream, tmp_path: Path) -> None:
     tool = upstream.repository("tool", **{"pyproject.toml": TAGGED})
     upstream.git("tag", "v1.2", at=tool)
@@ -126,6 +132,7 @@ def test_a_version_that_is_a_tag_reaches_the_build(upstream: Upstream, tmp_path:
     assert ".git_archival.txt" in names(found)
 
 
+@pytest.mark.slow
 def test_a_folder_in_place_of_the_version_is_reported(upstream: Upstream, tmp_path: Path) -> None:
     tool = upstream.repository("tool", **{"pyproject.toml": 'requires = ["setuptools_scm"]\n'})
     (tool / ".git_archival.txt").mkdir()
@@ -141,6 +148,7 @@ def test_a_key_without_an_end_names_no_project(folder: Path) -> None:
     assert project_name(folder) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["sub", "sub/code", "loop", "loop/x", "a%00b", "a" * 300])
 def test_a_folder_of_a_repository_is_in_it(upstream: Upstream, tmp_path: Path, place: str) -> None:
     tool = upstream.repository("tool", a="x")
@@ -153,6 +161,7 @@ def test_a_folder_of_a_repository_is_in_it(upstream: Upstream, tmp_path: Path, p
         prepare(f"m @ git+{UPSTREAM}tool#subdirectory={place}", tmp_path, upstream.mirrors)
 
 
+@pytest.mark.slow
 def test_links_of_a_repository_stay_in_it(upstream: Upstream, tmp_path: Path) -> None:
     tool = upstream.repository("tool", a="x")
     (tool / "b").symlink_to("a")
@@ -167,6 +176,7 @@ def test_links_of_a_repository_stay_in_it(upstream: Upstream, tmp_path: Path) ->
         prepare(f"m @ git+{UPSTREAM}tool", tmp_path, upstream.mirrors)
 
 
+@pytest.mark.slow
 def test_code_that_knows_the_name_of_a_source_does_not_run_on_the_host(
     upstream: Upstream, tmp_path: Path
 ) -> None:
