@@ -101,6 +101,13 @@ class Facts(NamedTuple):
                 by_extra.setdefault(normal(extra), []).append(str(requirement))
         return by_extra
 
+    def needs_of_extras(self, wanted: Requirement) -> list[str]:
+        """Return what the extras of a wanted package of the image need, without conditions."""
+        name = normal(wanted.name)
+        known = self.extras(name) if name in self.packages else {}
+        rows = (row for extra in wanted.extras for row in known.get(normal(extra), ()))
+        return [row.partition(";")[0].strip() for row in rows]
+
     def users(self, name: str) -> list[str]:
         """Return the packages that need another one."""
         return [each for each in self.packages if name in self.needs(each)]

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -330,6 +331,15 @@ def resolve(index: Index, line: str, image: Facts = IMAGE) -> str:
     except InputError as error:
         return str(error)
     return ""
+
+
+def test_what_an_extra_of_a_package_of_the_image_needs_is_judged() -> None:
+    needs = ('vllm>=0.2; extra == "fast"',)
+    image = Facts("3.11", {"trl": Installed("1.0", needs, ("trl",), "")})
+    for line, refused in (("trl", False), ("trl[fast]", True)):
+        order = Order(Path("image.sif"), Additions((line,)), frozenset(), "")
+        with pytest.raises(InputError) if refused else nullcontext():
+            extension._check(order, image)
 
 
 @pytest.fixture
