@@ -13,7 +13,7 @@ from lumicontainer.image.inspect import LIMIT, read_file
 from lumicontainer.system import budget, process
 from lumicontainer.system.files.foreign import open_below
 
-_VERSION = r"[0-9][\w.+!]*"
+_VERSION = r"[0-9][\w.+!]{0,99}"
 _PACKAGES = {
     **{name: name for name in ("apex", "deepspeed", "horovod", "mpi4py", "mpich")},
     "torch": "pytorch",

@@ -97,6 +97,12 @@ def test_a_list_of_debian_packages_is_read_in_linear_time() -> None:
         assert _surveyed(["/var/lib/dpkg/status"], lambda _: text).provides == {}
 
 
+def test_a_version_has_an_end() -> None:
+    text = f"Package: libc6\nVersion: {'1' * 1_000_000}\n"
+    found = _surveyed(["/var/lib/dpkg/status"], lambda _: text).provides
+    assert len(found["glibc"]) <= 100
+
+
 def test_some_files_of_an_image_are_read_however_many_there_are() -> None:
     read: list[str] = []
     names = [f"/opt/{n}/pkgconfig/mpich.pc" for n in range(1000)]
