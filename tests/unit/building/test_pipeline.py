@@ -14,9 +14,12 @@ def test_the_command_that_checks_a_new_image_can_be_pasted(
 ) -> None:
     for name in ("assemble", "_pack"):
         monkeypatch.setattr(pipeline, name, AsyncMock())
-    for name in ("sync", "replace"):
+    for name in ("sync", "replace", "_require_packages"):
         monkeypatch.setattr(pipeline, name, Mock())
-    builder, output = Mock(**{"plan.steps": [], "cached.return_value": []}), tmp_path / "my x.sif"
+    builder, output = (
+        Mock(**{"plan.steps": [], "cached.return_value": [], "job": None}),
+        tmp_path / "my x.sif",
+    )
     asyncio.run(pipeline._build(builder, output, verify=False, more=0))
     said = f"not checked: lumicontainer verify '{output}' does that"
     builder.progress.say.assert_called_once_with(said)
