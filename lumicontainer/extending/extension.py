@@ -387,7 +387,7 @@ def _check(order: Order, facts: Facts) -> None:
         what = f"the image has no package '{unknown[0]}' that could change"
         raise InputError(Problem(what, str(order.image), hint="lumicontainer inspect --packages"))
     lines = order.additions.lines
-    wanted = map(Requirement, causes.registry_lines(lines))
-    brought = [need for each in wanted for need in facts.needs_of_extras(each)]
+    requirements = map(Requirement, causes.registry_lines(lines))
+    brought = [need for each in requirements for need in facts.needs_of_extras(each)]
     if replaced := list(find_replaced([*lines, *brought], facts.packages)):
         raise InputError(*replaced)

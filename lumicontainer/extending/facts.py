@@ -101,11 +101,11 @@ class Facts(NamedTuple):
                 by_extra.setdefault(normal(extra), []).append(str(requirement))
         return by_extra
 
-    def needs_of_extras(self, wanted: Requirement) -> list[str]:
+    def needs_of_extras(self, requirement: Requirement) -> list[str]:
         """Return what the extras of a wanted package of the image need, without conditions."""
-        name = normal(wanted.name)
+        name = normal(requirement.name)
         known = self.extras(name) if name in self.packages else {}
-        rows = (row for extra in wanted.extras for row in known.get(normal(extra), ()))
+        rows = (row for extra in requirement.extras for row in known.get(normal(extra), ()))
         return [row.partition(";")[0].strip() for row in rows]
 
     def users(self, name: str) -> list[str]:
