@@ -6,8 +6,10 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import ThreadingHTTPServer
 from pathlib import Path
@@ -18,14 +20,16 @@ from ..integration.conftest import (
     Docker,
     NewCache,
     base_object,
+    check_output,
     docker,
     docker_host,
-    lumicontainer,
     new_cache,
     recipes,
     small,
     write_small,
 )
+from ..integration.people import let_in
+from ..programs import run
 from ..unit.host.test_fetch import UPSTREAM, Upstream
 from . import hostile
 from .guarded import Guarded, basic
@@ -59,6 +63,17 @@ PINNED = {
         'provides: {python: "3.11"}\n'
     ),
     "layers/one/layer.yaml": "summary: x\npackages: {python: [one==1.0]}\n",
+}
+PACKED = {
+    "packed.yaml": "summary: packages of each kind\nbase: tiny\nlayers: [venv, packed, greet]\n",
+    "layers/venv/layer.yaml": (
+        "summary: installs packages\npackages: {apt: [python3-venv]}\npath: [/opt/venv/bin]\n"
+    ),
+    "layers/venv/install.sh": "set -euo pipefail\npython3 -m venv /opt/venv\n",
+    "layers/packed/layer.yaml": (
+        "summary: packages of both kinds\nrequires: [venv]\n"
+        "packages: {apt: [hello], python: [one==1.0]}\n"
+    ),
 }
 SOURCE = {
     "pyproject.toml": f'{hostile.PROJECT}[project]\nname = "evil"\nversion = "1.0"\n',
@@ -204,17 +219,18 @@ class User:
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self.folder, self.environment, self.printed = folder, environment, ""
+        self.command: list[object] = [sys.executable, "-m", "lumicontainer"]
 
     def run(self, *words: object, codes: Sequence[int] = (0,)) -> str:
-        done = lumicontainer(*words, cwd=self.folder, env=self.environment)
+        done = run([*self.command, *words], cwd=self.folder, env=self.environment)
         assert done.returncode in codes, done.stdout + done.stderr
         self.printed += done.stdout + done.stderr
         return done.stdout
 
-    def build(self, *words: object) -> None:
+    def build(self, *words: object, recipe: str = "small") -> None:
         secret = f"id=token,src={self.environment['HOME']}/token"
         options = ("--recipes", "own", "--secret", secret, "--no-verify", "-v", "--progress=plain")
-        self.run("build", "small", *options, *words)
+        self.run("build", recipe, *options, *words)
 
 
 @pytest.fixture
@@ -222,7 +238,12 @@ def user(server: tuple[Upstream, str], new_cache: NewCache, tmp_path: Path) -> U
     work, temporary = tmp_path / "work", tmp_path / "temporary"
     work.mkdir()
     temporary.mkdir(mode=0o700)
-    changes = {"layers/greet/layer.yaml": LAYER, "layers/greet/install.sh": INSTALL, **PINNED}
+    changes = {
+        "layers/greet/layer.yaml": LAYER,
+        "layers/greet/install.sh": INSTALL,
+        **PINNED,
+        **PACKED,
+    }
     write_small(work / "own", changes)
     (work / "Dockerfile").write_text(DOCKERFILE)
     home = plant(tmp_path / "home", server[1])
@@ -248,6 +269,52 @@ def test_no_command_leaves_a_secret_of_its_user(
     base = tmp_path / "cache/objects" / base_object.name
     for each in ("work", "temporary", "cache", "home"):
         found += search_folder(tmp_path / each, tmp_path, but=[*planted, base])
+    assert found == []
+
+
+@contextmanager
+def watched_commands() -> Iterator[list[str]]:
+    """Look for secrets in the command lines of all processes in the block; yield what is found."""
+    found, over = list[str](), threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.02):
+            for each in Path("/proc").glob("[0-9]*/cmdline"):
+                with suppress(OSError):
+                    found.extend(search(each.read_bytes(), "a command line"))
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        thread.join()
+
+
+@pytest.fixture(params=["namespaces", "proot"])
+def builder(request: pytest.FixtureRequest, user: User, tmp_path: Path) -> tuple[User, str]:
+    """Return the user, and a runtime; PRoot is only for ordinary users."""
+    if request.param == "proot":
+        start = request.getfixturevalue("ordinary_user")
+        program = request.getfixturevalue("program")[-1]
+        user.command = [*start, "env", "-C", user.folder, f"HOME={tmp_path}/home", program]
+        check_output("chown", "-R", check_output(*start, "id", "-u").strip(), tmp_path)
+        let_in(tmp_path)
+    return user, request.param
+
+
+def test_steps_that_install_packages_leave_no_secret(
+    builder: tuple[User, str], tmp_path: Path
+) -> None:
+    user, runtime = builder
+    with watched_commands() as found:
+        user.build("--runtime", runtime, "-o", "packed.sif", recipe="packed")
+    assert "the token is" in user.printed
+    found += search(user.printed.encode(), "what the commands printed")
+    planted = [tmp_path / "home" / each for each in PLANTED]
+    for each in ("work", "temporary", "cache", "home"):
+        found += search_folder(tmp_path / each, tmp_path, but=planted)
     assert found == []
 
 
