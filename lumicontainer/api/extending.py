@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lumicontainer.api.values import OnProgress, progress_of
+from lumicontainer.building.file_output import FileOutput
 from lumicontainer.building.file_output import check_output as check_image_output
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import InputError, Problem
@@ -70,6 +71,7 @@ def extend(request: ExtendRequest, on_progress: OnProgress | None = None) -> Ext
     order = _read_order(request)
     if request.into:
         check_image_output(output)
+        FileOutput(output).require_replaceable()
         into.check_image(order)
     else:
         _check_file(output, request.requirements)

@@ -4,7 +4,6 @@ A container gets folders that it can read, and one that it may write. Nothing th
 trusted: see ``system/files/foreign.py``. No two kinds of work write the same folder.
 """
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import NamedTuple
 from lumicontainer.engines import find_engine, prefixed
 from lumicontainer.engines.engine import require_option_path
 from lumicontainer.errors import HostError, Problem, SpaceError
+from lumicontainer.host.machine import clean_environment
 from lumicontainer.host.site import Site
 from lumicontainer.host.uv import find_uv
 from lumicontainer.system import budget, process
@@ -95,7 +95,8 @@ class Container:
         settings |= _proxies(self.site.environment)
         # It has a process namespace: the kernel ends all that is left in it (pid_namespaces(7)).
         started = find_engine().execute(self.image, command, binds=binds, way="containall")
-        environment = {**os.environ, **prefixed(settings)}
+        # Variables of the engine, as modules of sites set them, would mount folders of the user.
+        environment = {**clean_environment(), **prefixed(settings)}
         limits = limits._replace(hint=_HINT)
         watch = FolderLimit(mounts.writes, limits.written).require
         done = process.in_new_session(started, env=environment, limits=limits, watch=watch)

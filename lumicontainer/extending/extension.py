@@ -24,6 +24,7 @@ from lumicontainer.extending.reading.indexes import with_indexes
 from lumicontainer.extending.record import NAME, Record, extension_key, read_record
 from lumicontainer.extending.resolving import causes, conflicts
 from lumicontainer.extending.resolving.left_out import find_left_out
+from lumicontainer.extending.resolving.proven import prove_sources
 from lumicontainer.extending.resolving.replaced import find_replaced, require_fitting
 from lumicontainer.extending.resolving.resolution import Question, Refusal, Resolution
 from lumicontainer.extending.sources.prepare import (
@@ -325,13 +326,18 @@ def _resolve(
     resolution: Resolution, order: Order, prepared: Prepared, progress: Progress
 ) -> Pylock:
     question = Question((*order.additions.lines, *prepared.lines), order.changeable)
+    hashes, strict = order.additions.hashes, order.additions.requires_hashes
     try:
-        lock = require_hashes(resolution.lock(question), order.additions.hashes)
+        question = prove_sources(resolution, question, hashes)
+        lock = require_hashes(resolution.lock(question), hashes, strict=strict)
     except Refusal as error:
         raise conflicts.explain(resolution, question, error) from error
     facts = resolution.facts
     require_fitting(lock, facts.packages, _accelerator(order.image, facts))
-    for warning in find_left_out(resolution, question, resolution.versions(lock)):
+    problems = [*find_left_out(resolution, question, resolution.versions(lock))]
+    if errors := [each for each in problems if each.level == "error"]:
+        raise InputError(*errors)
+    for warning in problems:
         progress.say(str(warning))
     return lock
 

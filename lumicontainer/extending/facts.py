@@ -17,6 +17,7 @@ from lumicontainer.core.model.requirements import marker_values
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.engines import find_engine
 from lumicontainer.errors import InputError, Problem
+from lumicontainer.host.machine import clean_environment
 from lumicontainer.host.uv import require_package
 from lumicontainer.image import records, sif_format
 from lumicontainer.image.records import ABSOLUTE_FOLDER, DIGEST, FLAG, LINE, TEXT, Table
@@ -185,7 +186,8 @@ def _ask(image: Path) -> bytes:
     hint = (
         f"see whether its Python starts: lumicontainer run {shlex.quote(str(image))} -- python3 -V"
     )
-    return process.capture_bytes(started, limits=budget.ENGINE._replace(most=_MOST, hint=hint))
+    limits = budget.ENGINE._replace(most=_MOST, hint=hint)
+    return process.capture_bytes(started, env=clean_environment(), limits=limits)
 
 
 def _remember(known: Path, answer: bytes) -> None:

@@ -14,6 +14,7 @@ from lumicontainer.engines import find_engine
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.frontends.owned import MARK, OwnFile, not_own, write_files
 from lumicontainer.host.binds import Needs
+from lumicontainer.host.machine import clean_environment
 from lumicontainer.image import records
 from lumicontainer.system import budget, process
 from lumicontainer.system.user_namespaces import namespace_options
@@ -93,7 +94,7 @@ def _programs(image: Path) -> tuple[str, ...]:
         image, ["sh", "-c", _HAS, "sh", *PROGRAMS, "bash"], binds=(), way="containall"
     )
     # The image's shell may print anything, such as a path out of the folder of the links.
-    printed = process.capture(command, limits=budget.ENGINE).split()
+    printed = process.capture(command, env=clean_environment(), limits=budget.ENGINE).split()
     programs = [each for each in (*PROGRAMS, "bash") if each in printed]
     return tuple(SHELL if each == "bash" else each for each in programs)
 

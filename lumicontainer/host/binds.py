@@ -12,7 +12,7 @@ from lumicontainer.engines import find_engine
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.host.ca_bundles import trust_of
 from lumicontainer.host.host_libraries import FOLDER, Closure, Mount, close, located
-from lumicontainer.host.machine import is_there
+from lumicontainer.host.machine import clean_environment, is_there
 from lumicontainer.image import records
 from lumicontainer.inside import elf
 from lumicontainer.inside.elf.loader import VARIABLE, Library, Tree, libraries_of
@@ -195,8 +195,7 @@ def _ask(image: Path, names: Sequence[str]) -> tuple[dict[str, Library], tuple[s
     mount = f"{Path(elf.__file__).parent}:{_PROBE}/elf:ro"
     program = f"import sys; sys.path.insert(0, '{_PROBE}'); from elf.loader import main; main()"
     command = ["python3", "-I", "-B", "-c", program, *names]
-    printed = process.capture_bytes(
-        find_engine().execute(image, command, binds=[mount]), limits=budget.ENGINE
-    )
+    started = find_engine().execute(image, command, binds=[mount])
+    printed = process.capture_bytes(started, env=clean_environment(), limits=budget.ENGINE)
     data = records.answer(image, printed)
     return libraries_of(data), tuple(each for each in data["folders"] if each != _ENGINES_OWN)

@@ -25,6 +25,8 @@ from lumicontainer.system.terminal.progress import Progress
 
 _REPORT, _WHY, _REQUIREMENTS = "report.json", "why", "lumicontainer-wanted.txt"
 _SCRIPT = Path(__file__).parent / "scripts/ask-pip.sh"
+_DISCARDED = "Discarding "
+"""Pip 23 to 26 says so of a version that it cannot read, and takes an older one."""
 _MISSING = re.compile(r"(?:Cannot import '|No module named '?)([\w.]+)")
 """How pip and Python report that a build backend is missing (pip 23 to 26)."""
 
@@ -66,8 +68,18 @@ def ask(plan: Plan, site: Site, progress: Progress) -> list[Wheel]:
     plan = plan._replace(steps=tuple(map(without_secrets, below)))
     program = Program(f"{step.name}: metadata", step.program)
     files = answers(plan, site, progress, program=program, layers=pipeline.assemble)
-    if _REPORT not in files:
-        raise HostError(refused(step.name, files.get(_WHY, b"").decode("utf-8", "replace")))
+    return read_answer(step.name, files)
+
+
+def read_answer(layer: str, files: Mapping[str, bytes]) -> list[Wheel]:
+    """Return the packages that pip chose; ``files`` are its report and what it printed.
+
+    Raises ``HostError`` if it found none, or took older ones for sources that it cannot read:
+    a build, which isolates them, would install others.
+    """
+    printed = files.get(_WHY, b"").decode("utf-8", "replace")
+    if _REPORT not in files or _DISCARDED in printed:
+        raise HostError(refused(layer, printed))
     return read(files[_REPORT])
 
 

@@ -84,9 +84,14 @@ def capture(
     return done.stdout
 
 
-def capture_bytes(command: Sequence[str], *, limits: Helper = budget.QUESTION) -> bytes:
+def capture_bytes(
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    limits: Helper = budget.QUESTION,
+) -> bytes:
     """Return the bytes of a program's stdout; raise ``ProgramError`` if it fails."""
-    status, (printed, errors) = _communicate(command, None, b"", limits)
+    status, (printed, errors) = _communicate(command, env, b"", limits)
     if status:
         raise ProgramError(command, status, errors.decode("utf-8", "replace"))
     return printed

@@ -131,11 +131,8 @@ def build_editable(*words):
 """The backend of the user's own code: it writes into the folder, as many do."""
 
 
-def test_code_of_the_user_is_changed_by_its_own_backend_alone(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in host.environment.items():
-        monkeypatch.setenv(name, value)
+def write_code(host: Host) -> Path:
+    """Write code of the user whose backend leaves a note beside it."""
     code = host.folder / "code"
     code.mkdir()
     files = hostile.wheel_files("mine", {"mine.pth": f"{code}\n"})
@@ -144,6 +141,15 @@ def test_code_of_the_user_is_changed_by_its_own_backend_alone(
     (code / "code_backend.py").write_text(CODE)
     project = hostile.PROJECT.replace('"backend"', '"code_backend"')
     (code / "pyproject.toml").write_text(project)
+    return code
+
+
+def test_code_of_the_user_is_changed_by_its_own_backend_alone(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in host.environment.items():
+        monkeypatch.setenv(name, value)
+    code = write_code(host)
     before = {path.name: path.read_text() for path in code.iterdir()}
     hostile.write_source(host.packages, f"{host.attack}\n{hostile.CHANGE}")
     key = Order(host.image, read_additions(["evil"], [], [code]), frozenset(), "").key()
@@ -154,6 +160,25 @@ def test_code_of_the_user_is_changed_by_its_own_backend_alone(
         "__pycache__"
     }
     assert {name: (code / name).read_text() for name in before} == before
+
+
+def test_a_package_does_not_run_while_the_code_of_the_user_is_built(host: Host) -> None:
+    code = write_code(host)
+    change = f"open({str(code / 'changed')!r}, 'w')"
+    hostile.write_wheel(host.packages, "evil", {"sitecustomize.py": change, "evil.py": ""})
+    done = host.extend("evil", "--editable", str(code))
+    assert done.returncode == 0, done.stderr
+    assert (code / "note").exists()
+    assert not (code / "changed").exists()
+
+
+def test_variables_of_the_engine_mount_nothing_where_sources_are_built(host: Host) -> None:
+    names = ("SINGULARITY_BIND", "APPTAINER_BINDPATH")
+    host.environment |= dict.fromkeys(names, str(host.victim))
+    change = f"open({str(host.victim / 'changed')!r}, 'w')"
+    hostile.write_source(host.packages, f"try: {change}\nexcept OSError: pass")
+    done = host.extend("evil")
+    assert done.returncode == 0, done.stderr
 
 
 def test_an_image_that_is_replaced_meanwhile_gets_no_extension(host: Host) -> None:

@@ -22,6 +22,7 @@ from lumicontainer.core.plan.steps import Plan
 from lumicontainer.engines import Engine, find_engine
 from lumicontainer.engines.engine import require_option_path
 from lumicontainer.errors import HostError, InputError, Problem
+from lumicontainer.host.machine import clean_environment
 from lumicontainer.image import records
 from lumicontainer.image.assembly.layout import FILE
 from lumicontainer.image.assembly.reader import read_squashfs
@@ -85,7 +86,7 @@ def _starts(image: BaseImage) -> bool:
         return False  # Files of another image of ours would stay beside the new ones.
     try:
         command = find_engine().execute(source.path, ["true"], binds=(), way="containall")
-        return process.run_to_end(command).returncode == 0
+        return process.run_to_end(command, env=clean_environment()).returncode == 0
     except HostError:
         return False
 

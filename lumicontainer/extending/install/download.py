@@ -10,9 +10,10 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
 from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 
 from lumicontainer.core.shipped import DOWNLOAD
@@ -39,7 +40,7 @@ def download(files: Iterable[RemoteFile], folder: Path, site: Site) -> dict[Remo
 
     Raises ``DownloadError`` if one does not come, or if they are too large together.
     """
-    store, total = cache_root() / "packages", Total(budget.PACKAGES)
+    store, total, stop = cache_root() / "packages", Total(budget.PACKAGES), Event()
     make_private_folders(store)
 
     def put(file: RemoteFile) -> Path:
@@ -47,7 +48,7 @@ def download(files: Iterable[RemoteFile], folder: Path, site: Site) -> dict[Remo
             raise DownloadError(Problem("a lock has an invalid file", repr(file.name)))
         kept = store / file.sha256
         if not _is_proven(kept, file.sha256):
-            _fetch(file, kept, site, total)
+            _fetch(file, kept, site, _Arrival(total, stop))
         else:
             _count(total, kept.stat().st_size)
         place = folder / file.sha256 / file.name
@@ -55,20 +56,33 @@ def download(files: Iterable[RemoteFile], folder: Path, site: Site) -> dict[Remo
         put_file(kept, place)
         return place
 
-    unique = list(dict.fromkeys(files))
+    unique = dict.fromkeys(files)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return dict(zip(unique, pool.map(put, unique), strict=True))
+        futures = {file: pool.submit(put, file) for file in unique}
+        try:
+            for each in as_completed(futures.values()):
+                each.result()
+        except BaseException:  # Ctrl-C, or the first failure.
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return {file: future.result() for file, future in futures.items()}
 
 
 class _Arrival:
     """Count the bytes of a file as they arrive, those of each attempt."""
 
-    def __init__(self, file: Path, total: Total) -> None:
-        self._file, self._total, self._seen = file, total, 0
+    def __init__(self, total: Total, stop: Event) -> None:
+        self._total, self._stop, self._seen = total, stop, 0
 
-    def count(self) -> None:
-        """Count what has arrived since the last call; raise ``DownloadError`` at the limit."""
-        size = self._file.stat().st_size if self._file.exists() else 0
+    def count(self, file: Path) -> None:
+        """Count what has arrived since the last call.
+
+        Raises ``DownloadError`` at the limit, or when another file has failed.
+        """
+        if self._stop.is_set():
+            raise DownloadError(Problem("the download was stopped", str(file)))
+        size = file.stat().st_size if file.exists() else 0
         new = size - self._seen if size >= self._seen else size
         self._seen = size
         _count(self._total, new)
@@ -88,20 +102,20 @@ def _is_proven(path: Path, sha256: str) -> bool:
     return False
 
 
-def _fetch(file: RemoteFile, kept: Path, site: Site, total: Total) -> None:
+def _fetch(file: RemoteFile, kept: Path, site: Site, arrival: _Arrival) -> None:
     shown = without_password(file.url)
     remove_leftovers(kept)
     with partial_file(kept) as partial:
-        arrival = _Arrival(partial, total)
-        arrival.count()
+        arrival.count(partial)
         if file.url.startswith("file:"):
             _copy(Path(unquote(urlsplit(file.url).path)), partial)
         else:
-            done = _run_curl(with_password(file.url, site.pip), partial, site, arrival.count)
+            address = with_password(file.url, site.pip)
+            done = _run_curl(address, partial, site, lambda: arrival.count(partial))
             if done.returncode:
                 why, hint = done.stderr.strip(), "repeat the command when the server answers"
                 raise DownloadError(Problem(f"cannot download {file.name}", shown, why, hint))
-        arrival.count()
+        arrival.count(partial)
         if not _is_proven(partial, file.sha256):
             what, why = f"{file.name} does not match its sha256", f"expected {file.sha256}"
             hint = "repeat the command; if it stays so, the index is damaged or was changed"

@@ -1,5 +1,6 @@
 """Install what a lock names into a folder: wheels, and what is built of sources."""
 
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import Distribution, PathDistribution
 from pathlib import Path
@@ -11,6 +12,7 @@ from lumicontainer.errors import InputError, Problem, StepError
 from lumicontainer.extending.container import Container, Mounts
 from lumicontainer.extending.facts import Facts
 from lumicontainer.extending.install import proof, sources
+from lumicontainer.extending.install.backend import wheels_of_backend
 from lumicontainer.extending.install.bounds import require_room
 from lumicontainer.extending.install.download import download, put_file
 from lumicontainer.extending.lock.locked import read_locked
@@ -58,13 +60,20 @@ class Installation:
                 source = places[each.file] if each.file else each.folder
                 assert source is not None
                 self._say(f"build {each.name} of its source")
-                built = sources.build_wheel(self._container, each, source, seen, settings)
+                packages = self._unpack_for(each.folder) if each.folder else seen
+                built = sources.build_wheel(self._container, each, source, packages, settings)
                 self._wheels.append(built)
         self._packages.parent.mkdir(parents=True)
         self._unpack(self._wheels, self._packages, "--compile-bytecode")
         if (self._packages / "bin").is_dir():
             # The lists of the packages' files name them here.
             (self.tree / "bin").symlink_to((self._packages / "bin").relative_to(self.tree))
+
+    def _unpack_for(self, code: Path) -> Path:
+        """Return a folder of the packages that the user's own code names for its build."""
+        folder = Path(tempfile.mkdtemp(dir=self._container.part("backends"))) / "wheels"
+        self._unpack(wheels_of_backend(code, self._wheels), folder)
+        return folder
 
     def _unpack(self, wheels: Sequence[Path], place: Path, *words: str) -> None:
         """Unpack wheels into a new folder, and prove that it holds their files alone."""

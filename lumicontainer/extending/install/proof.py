@@ -16,6 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
+from packaging.version import InvalidVersion, Version
+
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import Problem, StepError
 from lumicontainer.system.files import foreign
@@ -84,11 +86,19 @@ class InstalledWheel:
         return normal(self.path.name.partition("-")[0])
 
     def _require_own_metadata(self) -> None:
-        """Raise ``ValueError`` for files by which Python would list another package."""
+        """Raise ``ValueError`` for files by which Python would list another package or version."""
         for folder in sorted({path.partition("/")[0] for path in self.files}):
             name, _, ending = folder.rpartition(".")
-            if ending.lower() in _METADATA and normal(name.partition("-")[0]) != self._package:
+            if ending.lower() in _METADATA and not self._is_own(name, ending):
                 raise ValueError(f"it has the metadata of another package: {folder!a}")
+
+    def _is_own(self, name: str, ending: str) -> bool:
+        package, _, version = name.partition("-")
+        own = self.path.name.split("-")[1]
+        with suppress(InvalidVersion):
+            same = normal(package) == self._package and Version(version) == Version(own)
+            return same and ending == "dist-info"
+        return False
 
     def holds(self, path: str, sha256: str) -> bool:
         """Return whether an installed file is as the wheel lists or holds it."""

@@ -46,6 +46,8 @@ class Additions(NamedTuple):
     lines: tuple[str, ...]
     hashes: Mapping[str, frozenset[str]] = {}
     """The sha256 that the files of a package may have, by its plain name."""
+    requires_hashes: bool = False
+    """Whether each package needs one (``--require-hashes``)."""
     code: tuple[Path, ...] = ()
     """The folders of the user's own code."""
     python: str = ""
@@ -79,6 +81,7 @@ def read_additions(
     return Additions(
         plain,
         _hashes(lines),
+        reader.requires_hashes,
         tuple(dict.fromkeys(reader.code)),
         python,
         tuple(dict.fromkeys(reader.references)),
@@ -141,6 +144,7 @@ class _Reader:
         self.references: list[Reference] = []
         self.code: list[Path] = []
         self.indexes: list[IndexOption] = []
+        self.requires_hashes = False
         self.pythons: list[PackageLine] = []
         self.notes: list[str] = []
 
@@ -233,7 +237,9 @@ class _Reader:
                 self._problems.add(index.what, line.where, why=index.why, hint=index.hint)
             else:
                 self.indexes.append(index)
-        elif name not in ("--require-hashes", "--prefer-binary"):
+        elif name == "--require-hashes":
+            self.requires_hashes = True
+        elif name != "--prefer-binary":
             hint = "remove the line; other options come from pip's configuration"
             self._problems.add(f"the option {name} is not read here", line.where, hint=hint)
 

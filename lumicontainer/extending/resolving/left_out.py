@@ -11,17 +11,33 @@ from lumicontainer.errors import Problem
 from lumicontainer.extending.resolving import causes, conflicts
 from lumicontainer.extending.resolving.resolution import Question, Refusal, Resolution
 
+_YEARS = 1900
+
 
 def find_left_out(
     resolution: Resolution, question: Question, chosen: Mapping[str, str]
 ) -> Iterator[Problem]:
-    """Yield a warning for each wanted package of which a newer version does not fit."""
+    """Yield a warning for each requested package of which a newer version does not fit.
+
+    An older major version is an error: users would get another program than they know.
+    """
     lines = causes.registry_lines(question.lines)
     for name, version in _newest(resolution, lines, chosen).items():
         if name in chosen and Version(chosen[name]) < Version(version):
             newer, why, hint = _explain_newest(resolution, question, name, version)
-            what = f"{name} {newer} is left out, and {chosen[name]} is added"
-            yield Problem(what, why=why, hint=hint, level="warning")
+            if _is_other_program(chosen[name], newer):
+                what = f"{name} {newer} does not fit, and {chosen[name]} is an older major version"
+                ways = "\n".join(filter(None, (hint, f"or name it: '{name}=={chosen[name]}'")))
+                yield Problem(what, why=why, hint=ways)
+            else:
+                what = f"{name} {newer} is left out, and {chosen[name]} is added"
+                yield Problem(what, why=why, hint=hint, level="warning")
+
+
+def _is_other_program(old: str, new: str) -> bool:
+    """Return whether two versions differ in their first number, which is no year."""
+    first, second = Version(old).major, Version(new).major
+    return first < second < _YEARS
 
 
 def _newest(

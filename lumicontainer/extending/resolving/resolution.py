@@ -31,6 +31,8 @@ class Question(NamedTuple):
 
     lines: Sequence[str]
     changeable: frozenset[str] = frozenset()
+    named: Sequence[str] = ()
+    """The lines of the user, if files with their hashes stand for sources in ``lines``."""
 
     def kept(self, facts: Facts) -> list[str]:
         """Return the packages of the image that stay."""
@@ -115,7 +117,7 @@ class Resolution:
 
         Nothing is built. Raises ``Refusal`` if one has no version that is not a pre-release.
         """
-        return self._newest(lines, _BEST)
+        return self.versions(self.find_newest(lines))
 
     def why_absent(self, name: str) -> str:
         """Return why the first index with an answer about a package has no version of it, or "".
@@ -123,12 +125,13 @@ class Resolution:
         Of all indexes together, uv passes over those that refuse access, and does not say so.
         """
         try:
-            self._newest([name], _FIRST)
+            self.find_newest([name], _FIRST)
         except Refusal as refusal:
             return refusal.text
         return ""
 
-    def _newest(self, lines: Sequence[str], strategy: Sequence[str]) -> dict[str, str]:
+    def find_newest(self, lines: Sequence[str], strategy: Sequence[str] = _BEST) -> Pylock:
+        """Return a lock of the newest versions that requirements allow; see ``newest``."""
         self._say("look up the newest versions")
         inputs = self.container.part("newest")
         settings = inputs / "uv.toml"
@@ -136,8 +139,7 @@ class Resolution:
         settings.write_text("".join(f'[[dependency-metadata]]\nname = "{n}"\n' for n in names))
         words = ["--no-deps", "--prerelease", "explicit", "--config-file", str(settings)]
         mounts = Mounts(self.container.part("newest-files"), (inputs,))
-        printed = self._run(mounts, lines, *words, strategy=strategy)
-        return self.versions(read_answer(printed))
+        return read_answer(self._run(mounts, lines, *words, strategy=strategy))
 
     def versions(self, lock: Pylock) -> dict[str, str]:
         """Return the versions in a lock, by name, without those of the image's packages."""
@@ -195,7 +197,7 @@ class Resolution:
     def _relock(self, question: Question, lock: Pylock) -> Pylock:
         """Return a lock with the same versions, from a container in which no code ran."""
         self._say("look up the files of the chosen versions")
-        pins = read_pins(lock, question.lines, self.container.code)
+        pins = read_pins(lock, question.named or question.lines, self.container.code)
         inputs = self.container.part("pins")
         settings = inputs / "uv.toml"
         settings.write_text(pins.settings)

@@ -126,6 +126,15 @@ def test_a_package_without_a_file_of_the_given_hash_is_refused() -> None:
     assert f"sha256:{ZEROS}, " in str(refused.value)
 
 
+def test_each_package_needs_a_hash_if_a_file_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "requirements.txt"
+    file.write_text("--require-hashes\na-b==1.0\n")
+    assert read_additions([], [file], []).requires_hashes
+    with pytest.raises(InputError, match="no hash is given for a-b=="):
+        require_hashes(read_pylock(FILES), {}, strict=True)
+    require_hashes(read_pylock(FILES), {"a-b": frozenset([ONES])}, strict=True)
+
+
 FACTS = Facts(
     "3.11",
     {

@@ -7,7 +7,7 @@ import threading
 import zipfile
 from collections.abc import Callable
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -185,6 +185,65 @@ def offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RemoteFile:
     monkeypatch.setenv("LUMICONTAINER_CACHE", str(tmp_path / "cache"))
     path = hostile.write_wheel(tmp_path, "a", {"a.py": "A = 1\n"})
     return RemoteFile(path.as_uri(), hashlib.sha256(path.read_bytes()).hexdigest(), path.name)
+
+
+class _Slow(BaseHTTPRequestHandler):
+    """Send a byte every 50 ms for two minutes; refuse other files once that has begun."""
+
+    begun: threading.Event
+    gone: threading.Event
+
+    def do_GET(self) -> None:
+        if self.path != "/slow":
+            self.begun.wait(60)
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(1 << 30))
+        self.end_headers()
+        try:
+            for _ in range(2400):
+                self.wfile.write(b"x")
+                self.begun.set()
+                self.gone.wait(0.05)
+        except OSError:
+            self.gone.set()
+
+    def log_message(self, *words: object) -> None:
+        """Print nothing."""
+
+
+def test_the_first_failure_ends_the_other_downloads(offered: RemoteFile, tmp_path: Path) -> None:
+    _Slow.begun, _Slow.gone = threading.Event(), threading.Event()
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Slow) as server:
+        threading.Thread(target=server.serve_forever).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        slow = RemoteFile(f"{url}/slow", ZEROS, "b-1.0.tar.gz")
+        absent = RemoteFile(f"{url}/absent", "1" * 64, "c-1.0.tar.gz")
+        try:
+            with pytest.raises(DownloadError, match=r"cannot download c-1\.0"):
+                download.download([offered, slow, absent], tmp_path, SITE)
+            assert _Slow.gone.wait(60)
+        finally:
+            server.shutdown()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "a-1.0.egg-info/PKG-INFO",
+        "a.egg-info",
+        "a-2.0.dist-info/METADATA",
+        "A-1.0.DIST-INFO/METADATA",
+        "b-1.0.dist-info/METADATA",
+        "a.dist-info/METADATA",
+    ],
+)
+def test_a_wheel_has_the_metadata_of_itself_alone(tmp_path: Path, path: str) -> None:
+    wheel = hostile.write_wheel(tmp_path, "a", {"a.py": "A = 1\n", path: "x"})
+    with pytest.raises(StepError, match="it has the metadata of another package"):
+        proof.InstalledWheel(wheel).read()
+    assert proof.InstalledWheel(hostile.write_wheel(tmp_path, "a", {"a.py": "A = 1\n"})).read()
 
 
 def test_a_file_is_kept_by_its_hash_and_hashed_again(offered: RemoteFile, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """``extend`` chooses versions: real uv asks a folder of packages, without a container."""
 
+import hashlib
 import os
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.errors import InputError, Problem, StepError
+from lumicontainer.errors import DownloadError, InputError, Problem, StepError
 from lumicontainer.extending import extension
 from lumicontainer.extending.container import Container, Mounts
 from lumicontainer.extending.extension import Order
@@ -16,6 +17,7 @@ from lumicontainer.extending.modules import require_modules
 from lumicontainer.extending.reading.additions import Additions
 from lumicontainer.extending.resolving import causes, conflicts
 from lumicontainer.extending.resolving.left_out import find_left_out
+from lumicontainer.extending.resolving.proven import prove_sources
 from lumicontainer.extending.resolving.replaced import find_replaced
 from lumicontainer.extending.resolving.resolution import Question, Refusal, Resolution
 from lumicontainer.extending.sources.prepare import Prepared
@@ -373,3 +375,35 @@ def test_the_record_names_the_accelerator_of_an_image(
     monkeypatch.setattr(records, "is_recorded", lambda _: True)
     monkeypatch.setattr(records, "resolved", lambda _: {"platform": {"accelerator": "rocm"}})
     assert "bitsandbytes 0.40.0 is too old for the image" in resolve(index, "bitsandbytes")
+
+
+def test_code_of_a_source_runs_only_if_its_hash_is_the_users(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LUMICONTAINER_CACHE", str(tmp_path / "cache"))
+    ran = tmp_path / "ran"
+    index.source("odd", "1.0", module=f"pathlib; pathlib.Path({str(ran)!r}).touch()")
+    (file,) = index.folder.glob("odd-*")
+    sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
+    resolution = index.resolution()
+    question = Question(["odd==1.0 ; python_version > '3'", "helper"])
+    with pytest.raises(InputError, match=r"no file of odd 1\.0 has the given hash"):
+        prove_sources(resolution, question, {"odd": frozenset({"0" * 64})})
+    proven = prove_sources(resolution, question, {"odd": frozenset({sha256})})
+    assert not ran.exists()
+    assert [line.partition("file:")[0] for line in proven.lines] == ["odd @ ", "helper"]
+    lock = resolution.lock(proven)
+    assert ran.exists()
+    assert resolution.versions(lock) == {"odd": "1.0", "helper": "1.0"}
+    (source,) = (each.sdist for each in lock.packages if each.sdist)
+    assert source.url == file.as_uri()
+
+
+def test_the_code_of_an_archive_runs_only_if_its_hash_is_that_of_its_address(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LUMICONTAINER_CACHE", str(tmp_path / "cache"))
+    with answering((Answer(body=b"changed"),), []) as host:
+        question = Question([f"odd @ http://{host}/odd-1.0.tar.gz#sha256={'0' * 64}"])
+        with pytest.raises(DownloadError, match="does not match its sha256"):
+            prove_sources(index.resolution(), question, {})
