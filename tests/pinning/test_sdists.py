@@ -20,6 +20,8 @@ from lumicontainer.pinning import sdists
 from lumicontainer.pinning.pip import Pip
 from lumicontainer.pinning.wheels import Target, Wheel
 
+from ..faults import hostile
+from ..packages import write_wheel
 from .test_pin import BASE, DIGEST, Locked, locked, pins, printed, progress, python
 from .test_wheels import Offer, offer
 
@@ -140,6 +142,23 @@ def test_what_builds_a_source_and_is_not_there_is_named(source: Path) -> None:
     assert done.returncode
     what = "a source is built with 'no_such_backend', and no layer below 'own' has it"
     assert sdists.refused("own", done.stderr).what == what
+
+
+def test_an_older_version_does_not_stand_in_for_a_source_that_pip_cannot_read(
+    tmp_path: Path, offer: Offer
+) -> None:
+    """Without its own tools, such as setuptools-scm, a source may state another version."""
+    hostile.write_source(tmp_path / "wheels", "").rename(tmp_path / "wheels/evil-2.0.tar.gz")
+    write_wheel(tmp_path / "wheels", "evil", "0.9")
+    words = ["install", "--dry-run", "--no-build-isolation", "--ignore-installed", "evil"]
+    path = tmp_path / "report.json"
+    command = [sys.executable, "-m", "pip", *words, "--report", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    files = {"report.json": path.read_bytes(), "why": (done.stdout + done.stderr).encode()}
+    with pytest.raises(HostError, match="pip cannot read the requirements of a source"):
+        sdists.read_answer("own", files)
+    assert sdists.read_answer("own", {"report.json": report(), "why": b"WARNING: x"})
 
 
 def test_pip_says_without_code_whether_there_is_a_source(

@@ -3,7 +3,6 @@
 set -euo pipefail
 # shellcheck disable=SC2154  # A build defines $wheels.
 if ! python3 -m pip install --dry-run --no-input --no-build-isolation \
-    --report "$wheels/report.json" --requirement lumicontainer-wanted.txt 2>"$wheels/why"; then
+    --report "$wheels/report.json" --requirement lumicontainer-wanted.txt 2>&1 | tee "$wheels/why"; then
     rm -f "$wheels/report.json"
-    cat "$wheels/why" >&2
 fi

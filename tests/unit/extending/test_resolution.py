@@ -158,36 +158,50 @@ def test_the_newest_version_is_found_without_building(index: Index) -> None:
 
 def test_a_newer_version_that_does_not_fit_the_image_is_named_with_the_reason(index: Index) -> None:
     index.wheel("top", "1.0")
-    index.wheel("top", "2.0", "base<2")
+    index.wheel("top", "1.5", "base<2")
     index.wheel("other", "1.0")
     resolution, question = index.resolution(), Question(["top", "other"])
     chosen = resolution.versions(resolution.lock(question))
     (warning,) = find_left_out(resolution, question, chosen)
-    assert warning.what == "top 2.0 is left out, and 1.0 is added"
-    assert warning.why == "top 2.0 needs base <2; the image has 2.0"
+    assert warning.what == "top 1.5 is left out, and 1.0 is added"
+    assert warning.why == "top 1.5 needs base <2; the image has 2.0"
     assert "--allow-change base" in warning.hint
 
 
 def test_a_newest_version_that_nobody_can_install_hides_no_reason(index: Index) -> None:
     index.wheel("top", "1.0")
-    index.wheel("top", "2.0", "base<2")
+    index.wheel("top", "1.5", "base<2")
     index.wheel("top", "3.0", "nosuch")
     index.wheel("base", "1.0")
     resolution, question = index.resolution(), Question(["top"])
     (warning,) = find_left_out(resolution, question, {"top": "1.0"})
-    assert warning.what == "top 2.0 is left out, and 1.0 is added"
-    assert warning.why == "top 2.0 needs base <2; the image has 2.0"
+    assert warning.what == "top 1.5 is left out, and 1.0 is added"
+    assert warning.why == "top 1.5 needs base <2; the image has 2.0"
 
 
 def test_a_package_without_a_release_hides_no_warning_about_others(index: Index) -> None:
     index.wheel("top", "1.0")
-    index.wheel("top", "2.0", "base<2")
+    index.wheel("top", "1.5", "base<2")
     index.wheel("early", "1.0b1")
     resolution, question = index.resolution(), Question(["top", "early", "base"])
     chosen = resolution.versions(resolution.lock(question))
     assert chosen == {"top": "1.0", "early": "1.0b1"}
     (warning,) = find_left_out(resolution, question, chosen)
-    assert warning.what == "top 2.0 is left out, and 1.0 is added"
+    assert warning.what == "top 1.5 is left out, and 1.0 is added"
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "level"), [("3.17", "1.27", "error"), ("2026.2", "2025.9", "warning")]
+)
+def test_an_older_major_version_is_refused(index: Index, new: str, old: str, level: str) -> None:
+    """Users would get another program; a year says nothing about that."""
+    index.wheel("top", old)
+    index.wheel("top", new, "base<2")
+    (problem,) = find_left_out(index.resolution(), Question(["top"]), {"top": old})
+    assert problem.level == level
+    assert problem.why == f"top {new} needs base <2; the image has 2.0"
+    assert (f"or name it: 'top=={old}'" in problem.hint) == (level == "error")
+    assert not [*find_left_out(index.resolution(), Question([f"top=={old}"]), {"top": old})]
 
 
 @pytest.mark.parametrize(
