@@ -23,14 +23,14 @@ _MOST = 1 << 20
 def wheels_of_backend(folder: Path, wheels: Sequence[Path]) -> list[Path]:
     """Return the wheels that own code names for its build, with those that they require."""
     by_name = {name: each for each in wheels for name, _ in wheel_package(each.name)}
-    found: dict[str, Path] = {}
+    needed: dict[str, Path] = {}
     names = [*_names(_build_requires(folder))]
     while names:
         name = names.pop()
-        if name in by_name and name not in found:
-            found[name] = by_name[name]
+        if name in by_name and name not in needed:
+            needed[name] = by_name[name]
             names += _names(_requires(by_name[name]))
-    return [*found.values()]
+    return [*needed.values()]
 
 
 def _build_requires(folder: Path) -> list[str]:
