@@ -5,6 +5,7 @@ import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 
 from packaging.requirements import InvalidRequirement, Requirement
 
@@ -104,15 +105,21 @@ def plain(text: str) -> str:
 
 
 def shorten(text: str) -> str:
-    """Return the last sentences of a proof, which are about the newest versions: ten lines."""
+    """Return the last sentences of a proof, which are about the newest versions: ten lines.
+
+    They begin where a conclusion begins ("Because …"), and not with what was concluded earlier.
+    """
     sentences = [each for each in _SENTENCE.split(" ".join(text.split())) if "hint:" not in each]
-    shown: list[str] = []
+    shown: list[list[str]] = []
     for each in reversed(sentences):
         lines = textwrap.wrap(each, _WIDTH, break_long_words=False, break_on_hyphens=False)
-        if len(shown) + len(lines) > _MOST_LINES:
+        if sum(map(len, shown)) + len(lines) > _MOST_LINES:
             break
-        shown[:0] = lines
-    return "\n".join(shown) or "too many versions of too many packages exclude each other"
+        shown.insert(0, lines)
+    cut = len(shown) < len(sentences)
+    begin = next((n for n, lines in enumerate(shown) if lines[0].startswith("Because")), 0)
+    kept = shown[begin if cut else 0 :]
+    return "\n".join(chain(*kept)) or "too many versions of too many packages exclude each other"
 
 
 def last_lines(text: str) -> str:

@@ -37,6 +37,8 @@ def read_project(draft: Draft, name: str) -> None:
     project = data.get("project", {})
     if "project" not in data or not isinstance(project, dict):
         hint = "list what it requires under [project] (PEP 621), or name a requirements.txt"
+        if "poetry" in data.get("tool", {}):
+            hint = "write it for pip: poetry export --output requirements.txt, and import that"
         raise InputError(Problem("expected a project with dependencies", name, hint=hint))
     if DEPENDENCIES[1] not in project:
         raise InputError(_lists_none(name, project))

@@ -258,6 +258,13 @@ def test_a_proof_is_cut_between_its_sentences_alone() -> None:
     assert shown.endswith("And because you require a, nothing fits.")
 
 
+def test_a_cut_proof_begins_with_a_reason() -> None:
+    step = "And because we know from ({n}) that b, we can conclude that c. ({n})"
+    steps = " ".join(step.format(n=n) for n in range(20))
+    shown = causes.shorten(f"{steps} Because a needs d, nothing fits.")
+    assert shown == "Because a needs d, nothing fits."
+
+
 @pytest.mark.parametrize("content", ["mine\n", "other\nmine\n"])
 def test_a_package_without_the_module_that_it_announces_is_refused(
     tmp_path: Path, content: str
