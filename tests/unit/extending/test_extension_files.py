@@ -213,6 +213,7 @@ class _Slow(BaseHTTPRequestHandler):
         """Print nothing."""
 
 
+@pytest.mark.slow
 def test_the_first_failure_ends_the_other_downloads(offered: RemoteFile, tmp_path: Path) -> None:
     _Slow.begun, _Slow.gone = threading.Event(), threading.Event()
     with ThreadingHTTPServer(("127.0.0.1", 0), _Slow) as server:
