@@ -1,6 +1,5 @@
 """Read recipes, profiles and layers from their files, and refuse what does not fit together."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
@@ -23,8 +22,6 @@ from lumicontainer.core.yaml.validators import (
     SCRIPT,
 )
 from lumicontainer.errors import Place, Problems, did_you_mean, nearest
-
-_COMMAND = re.compile(r"\$\(|`")
 
 
 def read_recipe(text: str, file: str, problems: Problems, *, stem: str) -> model.Recipe | None:
@@ -126,13 +123,8 @@ def _check_parts(layer: model.Layer, problems: Problems) -> None:
 
 
 def _check_values(content: model.Content, problems: Problems) -> None:
-    """Note values with a command or the name of a variable: they arrive as they are written."""
+    """Note values with the name of a variable, which nothing would replace."""
     for name, value in content.environment.items():
-        if _COMMAND.search(value):
-            what, why = f"the value of '{name}' holds a command", "nothing runs it"
-            place = value.place if isinstance(value, Text) else ""
-            problems.add(what, place, why=why, hint="write what the command prints")
-            continue
         if not (match := EXPANSION.search(value)):
             continue
         folders = [each for each in EXPANSION.sub("", value).split(":") if each]

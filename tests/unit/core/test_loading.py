@@ -134,12 +134,6 @@ def test_a_value_that_names_a_variable_is_refused_with_what_to_write(
     assert hint in text
 
 
-@pytest.mark.parametrize("value", ["$(date)", "before `date`"])
-def test_a_value_that_holds_a_command_is_refused(write: Write, value: str) -> None:
-    text = problems_with(write, f'environment: {{BUILT: "{value}"}}')
-    assert "the value of 'BUILT' holds a command" in text
-
-
 @pytest.mark.parametrize(
     ("declared", "complaint"),
     [
