@@ -3,7 +3,6 @@
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from lumicontainer.core.apptainer_syntax import fits_a_line, hazard
 from lumicontainer.importing.copies import Copies
@@ -32,6 +31,13 @@ from lumicontainer.importing.shell.installers import (
     spellings,
 )
 from lumicontainer.importing.shell.losses import UNKNOWN, Losses, Lost, whole_path
+from lumicontainer.importing.shell.parts import (
+    ShellPart,
+    ShellScope,
+    enters,
+    find_syntax_error,
+    strip_wrappers,
+)
 from lumicontainer.importing.shell.split import (
     MAX_TEXT,
     ShellCommand,
@@ -40,7 +46,6 @@ from lumicontainer.importing.shell.split import (
     split,
 )
 from lumicontainer.importing.shell.words import Command, simple_command
-from lumicontainer.system import process
 from lumicontainer.system.terminal import masking
 from lumicontainer.system.terminal.output import hides_text
 
@@ -54,13 +59,6 @@ _INSTALLS = re.compile(
 _FILES = re.compile(r"\s(?:-[rce]|--requirement|--constraint|--editable)[ =]\s*\S+")
 _OF_INDEX = re.compile(r"\binstall(?:\s+-\S+)*\s+[A-Za-z]")
 _UNKNOWN = "it has a variable without a known value"
-_WORDS = re.compile(r"[\w@%+=:,./ -]*[\w./-][\w@%+=:,./ -]*", re.ASCII)
-"""Words without a character that is more than itself to a shell."""
-_RESERVED = (
-    *("if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac"),
-    *("select", "function", "time", "coproc", "in"),
-)
-_ENTERS = ("cd", "pushd")
 _COPIES = ("cp", "mv", "ln", "install")
 _ENGINE = (
     r">>?\s*[\"']?(?:\$\{?(?:SINGULARITY|APPTAINER)_ENVIRONMENT\}?"
@@ -71,34 +69,6 @@ _SETTING = re.compile(
     r"echo\s+(['\"]?)(?:export\s+)?([A-Za-z_]\w*)=(['\"]?)([^'\"$`]*)\3\1(?<!\s)\s*" + _ENGINE
 )
 """Adds a variable of the image in ``%post``."""
-
-
-class _Part(NamedTuple):
-    """Hold one command with what is known of it."""
-
-    line: FileLine
-    command: Command | None
-    plain: str
-    """Its text with the values of known variables."""
-    several: bool
-    """Whether it is more than words: a pipe, a loop, a redirection, a heredoc."""
-
-
-class _Scope:
-    """Hold where the commands of one text run, and the variables that they set."""
-
-    def __init__(self, folder: str, values: Mapping[str, str], level: int = 0) -> None:
-        self.folder = self.real = folder
-        """The folder of the file's commands, and that of the kept ones."""
-        self.values = dict(values)
-        self.level = level
-        """The groups that the commands are in."""
-        self.before: list[str] = []
-
-    def follow(self) -> list[str]:
-        """Return the line by which kept commands get to the folder of the file's."""
-        is_there, self.real = self.real == self.folder, self.folder
-        return [] if is_there else [f"cd {shlex.quote(self.folder)}"]
 
 
 class ShellReader:
@@ -139,14 +109,14 @@ class ShellReader:
 
     def read_shell(self, text: str, first: int, values: Mapping[str, str]) -> None:
         """Add the commands of a text whose first line has the number ``first``."""
-        kept = self._read_commands(text, _Scope(self.folder or "/", values), first)
+        kept = self._read_commands(text, ShellScope(self.folder or "/", values), first)
         if _does_something(kept):
             body = "\n".join([f"cd {shlex.quote(self.folder or '/')}", *kept])
             shown = self.file if fits_a_line(self.file) else "an imported file"
             head = f"# {shown}:{first}\n# shellcheck disable=all\n"
             self.draft.script.append(f"{head}(\n{body}\n)\n")
 
-    def _read_commands(self, text: str, scope: _Scope, first: int) -> list[str]:
+    def _read_commands(self, text: str, scope: ShellScope, first: int) -> list[str]:
         """Add the commands of a text; return the lines of the script."""
         kept: list[str] = []
         for shell in split(text):
@@ -159,8 +129,8 @@ class ShellReader:
                 line.refuse("it has control characters, which hide what it does")
                 continue
             command = simple_command(shell.text, scope.values)
-            plain = expand_variables(_without_wrappers(shell.text), scope.values)
-            part = _Part(line, command, plain, shell.compound)
+            plain = expand_variables(strip_wrappers(shell.text), scope.values)
+            part = ShellPart(line, command, plain, shell.compound)
             kept += self._read_part(part, shell, scope)
         return kept
 
@@ -169,13 +139,13 @@ class ShellReader:
         if self.draft.counts.commands > MAX_COMMANDS:
             raise too_large(self.file, MAX_COMMANDS, "command")
 
-    def _read_part(self, part: _Part, shell: ShellCommand, scope: _Scope) -> list[str]:
+    def _read_part(self, part: ShellPart, shell: ShellCommand, scope: ShellScope) -> list[str]:
         """Add what becomes of a command; return the lines of the script for it."""
         line, rows = part.line, self.draft.lines
         if self._refuse_secret(part):
             self._lose_products(part, scope, Lost(""))
             return []
-        if _enters(part):
+        if enters(part):
             return self._enter(part, scope)
         lost = self._lost_folder(scope)
         group = group_of(shell.text, part.command, scope.values)
@@ -193,7 +163,7 @@ class ShellReader:
             self._lose_products(part, scope, lost or Lost(""))
         return []
 
-    def _refuse_secret(self, part: _Part) -> bool:
+    def _refuse_secret(self, part: ShellPart) -> bool:
         """Refuse a command that has a secret or writes a file of secrets; return whether it does.
 
         Its secrets are hidden; of a file of secrets, the name alone is shown.
@@ -207,24 +177,24 @@ class ShellReader:
             part.line.refuse(READABLE)
         return bool(files or secrets)
 
-    def _restore_products(self, part: _Part, scope: _Scope) -> None:
+    def _restore_products(self, part: ShellPart, scope: ShellScope) -> None:
         for path in products.products(part.plain, part.command):
             self.losses.restore(path, scope.folder)
         for name in products.variables(part.line.text):
             self.losses.restore_variable(name)
         scope.values |= part.command.settings() if part.command else {}
 
-    def _lose_products(self, part: _Part, scope: _Scope, lost: Lost) -> None:
+    def _lose_products(self, part: ShellPart, scope: ShellScope, lost: Lost) -> None:
         for path in products.products(part.plain, part.command):
             self.losses.lose_product(path, scope.folder, lost)
         for name in products.variables(part.line.text):
             scope.values.pop(name, None)
             self.losses.lose_variable(name, lost.outcome)
 
-    def _lost_folder(self, scope: _Scope) -> Lost | None:
+    def _lost_folder(self, scope: ShellScope) -> Lost | None:
         return self.losses.find(scope.folder, "/") if scope.folder != "/" else None
 
-    def _enter(self, part: _Part, scope: _Scope) -> list[str]:
+    def _enter(self, part: ShellPart, scope: ShellScope) -> list[str]:
         """Add what becomes of a command that changes the folder."""
         line = part.line
         words = part.command.words if part.command else ("cd", UNKNOWN)
@@ -240,7 +210,7 @@ class ShellReader:
             scope.folder = whole_path(lost.name, "/") if part.command is None else scope.folder
             lost.note(line)
             return []
-        if part.command is None and (why := hazard(line.text) or _syntax_error(line.text)):
+        if part.command is None and (why := hazard(line.text) or find_syntax_error(line.text)):
             line.refuse(why)
             return []
         line.note(CARRIED)
@@ -248,11 +218,11 @@ class ShellReader:
         known = UNKNOWN not in scope.folder
         return [f"cd {shlex.quote(scope.folder)}" if known else line.text]
 
-    def _read_group(self, line: FileLine, group: Group, scope: _Scope) -> list[str] | None:
+    def _read_group(self, line: FileLine, group: Group, scope: ShellScope) -> list[str] | None:
         """Add the commands of a group; None if the command can stay as it is."""
         rows, start = self.draft.lines, (scope.folder, scope.real)
         before = len(rows)
-        inner = _Scope(scope.folder, scope.values) if group.own_shell else scope
+        inner = ShellScope(scope.folder, scope.values) if group.own_shell else scope
         inner.level = scope.level + 1
         lines, count = list[str](), 0
         for name, value in group.turns:
@@ -272,7 +242,7 @@ class ShellReader:
             return []
         return [*scope.follow(), "\n".join(["(", *lines, f") {group.behind}".strip()])]
 
-    def _is_kept(self, part: _Part, scope: _Scope) -> bool:
+    def _is_kept(self, part: ShellPart, scope: ShellScope) -> bool:
         """Add what becomes of a command; return whether it is a line of the script."""
         if setting := _SETTING.fullmatch(part.line.text.strip()):
             add_variable(part.line, setting[2], setting[4], self.losses)
@@ -283,7 +253,7 @@ class ShellReader:
             return self._is_text_kept(part, scope)
         return not self._is_decided(part, scope) and self._is_other_kept(part, scope)
 
-    def _is_decided(self, part: _Part, scope: _Scope) -> bool:
+    def _is_decided(self, part: ShellPart, scope: ShellScope) -> bool:
         """Add what becomes of a command that does the same in each folder; False if it is none."""
         line, command, before = part.line, part.command, len(self.draft.lines)
         if command is None:
@@ -303,7 +273,7 @@ class ShellReader:
                 return self._note_lost(line, lost) or line.decided("commands", each)
         return False
 
-    def _writes_index(self, part: _Part, scope: _Scope) -> bool:
+    def _writes_index(self, part: ShellPart, scope: ShellScope) -> bool:
         """Add the indexes of settings of pip or uv that a command writes; False for none."""
         line, command = part.line, part.command
         if chooses_index(line.text):
@@ -322,7 +292,7 @@ class ShellReader:
         names = [name for name, value in settings.items() if add_index(line, name, value)]
         return bool(names) and len(names) == len(command.words[1:] or settings)
 
-    def _note_empty(self, line: FileLine, scope: _Scope, before: int) -> None:
+    def _note_empty(self, line: FileLine, scope: ShellScope, before: int) -> None:
         """Add the variables by which a command would install more, or that nothing is left."""
         is_done = any(row.text for row in self.draft.lines[before:])
         names = empty_variables(line.text, scope.values)
@@ -336,9 +306,9 @@ class ShellReader:
             lost.note(line)
         return bool(lost)
 
-    def _is_text_kept(self, part: _Part, scope: _Scope) -> bool:
+    def _is_text_kept(self, part: ShellPart, scope: ShellScope) -> bool:
         """Add what becomes of a command whose words are not known, or which is several."""
-        text = _without_wrappers(part.line.text)
+        text = strip_wrappers(part.line.text)
         if sets_index(text) and not _INSTALLS.search(text):
             return not part.line.decided("pip_options", "--index-url")
         row = replacement_for("commands", text)
@@ -347,13 +317,13 @@ class ShellReader:
         unknown = not part.several and bool(re.search(table()["downloads"], text))
         return self._is_other_kept(part, scope, _UNKNOWN if unknown else row.get("refuse", ""))
 
-    def _places(self, scope: _Scope) -> Places:
+    def _places(self, scope: ShellScope) -> Places:
         return Places(
             lambda path: self.copies.find(whole_path(path, scope.folder)),
             lambda word: self.losses.find(word, scope.folder),
         )
 
-    def _is_other_kept(self, part: _Part, scope: _Scope, why: str = "") -> bool:
+    def _is_other_kept(self, part: ShellPart, scope: ShellScope, why: str = "") -> bool:
         """Add what becomes of a command that installs no packages by name."""
         line, text = part.line, part.line.text
         if read_download(line, part.plain, part.command, self.losses, scope.folder):
@@ -369,13 +339,13 @@ class ShellReader:
         elif lost := self._find_lost(part, scope):
             lost.note(line)
             return False
-        if why := why or hazard(text) or _syntax_error(text):
+        if why := why or hazard(text) or find_syntax_error(text):
             line.refuse(why)
             return False
         line.note(CARRIED)
         return True
 
-    def _find_lost(self, part: _Part, scope: _Scope) -> Lost | None:
+    def _find_lost(self, part: ShellPart, scope: ShellScope) -> Lost | None:
         command = part.command
         if command and command.program() in ("echo", "printf"):
             return self.losses.find_in(" ".join(command.outputs), scope.folder)
@@ -395,7 +365,7 @@ def _are_carried(rows: Sequence[ImportedLine]) -> bool:
     return all(row.outcome == CARRIED for row in rows)
 
 
-def _for_other(part: _Part, lost: Lost) -> Lost:
+def _for_other(part: ShellPart, lost: Lost) -> Lost:
     """Return what a command lacks: only one that builds what a layer has is not needed, too."""
     begin = " ".join(part.command.words) if part.command else part.plain
     if _INSTALLS.search(part.line.text) and _OF_INDEX.search(_FILES.sub("", part.plain)):
@@ -404,23 +374,3 @@ def _for_other(part: _Part, lost: Lost) -> Lost:
     if lost.outcome != NOT_NEEDED or lost.why or re.match(table()["builds"], begin):
         return lost
     return lost._replace(outcome=NOT_CARRIED, missing=None)
-
-
-def _enters(part: _Part) -> bool:
-    if part.command is None:
-        return bool(re.match(r"(?:cd|pushd)\s", part.line.text)) and not part.several
-    return part.command.program() in (*_ENTERS, "popd")
-
-
-def _without_wrappers(text: str) -> str:
-    """Return a command without ``sudo`` and the variables that are set for it alone."""
-    bare = text.replace("\\\n", " ")
-    return re.sub(r"^\s*(?:(?:sudo|env|time|-[A-Z])\s+|[A-Za-z_]\w*=[^\s'\"$]*\s+)+", "", bare)
-
-
-def _syntax_error(text: str) -> str:
-    if _WORDS.fullmatch(text) and text.split(maxsplit=1)[0] not in _RESERVED:
-        return ""
-    command = ["bash", "--norc", "--noprofile", "-O", "extglob", "-n"]
-    done = process.run_to_end(command, env={"PATH": "/usr/bin:/bin"}, stdin=text.encode())
-    return "bash cannot parse it" if done.returncode or done.stderr else ""
