@@ -8,7 +8,6 @@ this program is interrupted.
 """
 
 import functools
-import io
 import json
 import os
 import signal
@@ -17,7 +16,7 @@ import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 import lumicontainer
 from lumicontainer.errors import HostError, Problem
@@ -119,7 +118,10 @@ def image_of(client: Any, spec: Spec) -> Iterator[str]:
     label = f"LABEL {LABEL}={json.dumps(own_label())}"
 
     def make() -> str:
-        return read_imported_id(client.api.import_image_from_data(_top(spec), changes=[label]))
+        with plain_folder("top+") as folder, (folder / "top.tar").open("w+b") as file:
+            write_top(spec, file)
+            file.seek(0)
+            return read_imported_id(client.api.import_image_from_data(file, changes=[label]))
 
     with remove_after(make, lambda image: client.images.remove(image, force=True)) as image:
         yield image
@@ -141,15 +143,16 @@ def remove_after(make: Callable[[], _Made], remove: Callable[[_Made], object]) -
         yield made
 
 
-def _top(spec: Spec) -> bytes:
-    """Return a tar of what is directly in a folder; its subfolders are empty."""
-    data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w") as tar:
+def write_top(spec: Spec, file: IO[bytes]) -> None:
+    """Write a tar of what is directly in a folder; its subfolders are empty.
+
+    It goes to a disk: a foreign base may have large files there.
+    """
+    with tarfile.open(fileobj=file, mode="w") as tar:
         for path in sorted(Path(spec.root).iterdir()):
             # Files in the root folder of a host may be large, and belong to root.
             if spec.writable or path.is_symlink() or path.is_dir():
                 tar.add(path, path.name, recursive=False)
-    return data.getvalue()
 
 
 def _container(
