@@ -12,7 +12,8 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 
 from lumicontainer.core.model.wheel_names import normal, wheel_package
-from lumicontainer.packages.toml import TomlError, read_toml
+from lumicontainer.errors import Problems
+from lumicontainer.extending.reading.toml_files import build_requirements
 from lumicontainer.system.files.regular import open_regular
 from lumicontainer.system.files.wheels import open_wheel
 
@@ -34,11 +35,13 @@ def wheels_of_backend(folder: Path, wheels: Sequence[Path]) -> list[Path]:
 
 
 def _build_requires(folder: Path) -> list[str]:
-    with suppress(OSError, ValueError, TomlError):
-        with open_regular(folder / "pyproject.toml") as file:
-            table = read_toml(file.read(_MOST).decode()).get("build-system", {})
-        return [str(each) for each in table.get("requires", ())]
-    return []
+    file = folder / "pyproject.toml"
+    try:
+        with open_regular(file) as stream:
+            text = stream.read(_MOST).decode(errors="replace")
+    except OSError:
+        return []
+    return [each.text for each in build_requirements(text, str(file), Problems())]
 
 
 def _requires(wheel: Path) -> list[str]:

@@ -288,7 +288,4 @@ def _lines_of_code(
         return
     yield PackageLine(f"-e {folder}{extras}")
     text = _text(file, problems) if file.is_file() else ""
-    for each in toml_files.build_requirements(text or "", str(file), problems):
-        yield each
-        if each.text.startswith("hatchling"):  # Its code needs it.
-            yield PackageLine("editables")
+    yield from toml_files.build_requirements(text or "", str(file), problems)

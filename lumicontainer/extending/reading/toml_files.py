@@ -51,7 +51,10 @@ def indexes(text: str, file: Path, problems: Problems) -> Iterator[IndexOption]:
 def build_requirements(text: str, file: str, problems: Problems) -> Iterator[PackageLine]:
     """Yield what the build of a project needs."""
     data = _read(text, file, problems) or {}
-    yield from _listed(data, BUILD, file, problems)
+    for each in _listed(data, BUILD, file, problems):
+        yield each
+        if each.text.startswith("hatchling"):  # Its code needs it.
+            yield PackageLine("editables")
 
 
 def _read(text: str, file: str, problems: Problems) -> Mapping[str, Any] | None:

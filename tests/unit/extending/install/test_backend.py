@@ -14,6 +14,7 @@ def wheels(tmp_path: Path) -> list[Path]:
     write_wheel(tmp_path, "backend", "1.0", "helper", "absent>=1")
     write_wheel(tmp_path, "helper", "1.0")
     write_wheel(tmp_path, "other", "1.0")
+    write_wheel(tmp_path, "editables", "1.0")
     return [*tmp_path.glob("*.whl")]
 
 
@@ -23,6 +24,7 @@ def wheels(tmp_path: Path) -> list[Path]:
         ('[build-system]\nrequires = ["Backend>=1"]\n', {"backend", "helper"}),
         ("[build-system]\nrequires = [\"other; python_version < '3'\"]\n", set()),
         ("[project]\nname = 'x'\n", set()),
+        ('[build-system]\nrequires = ["hatchling"]\n', {"editables"}),
         ("not TOML", set()),
         (None, set()),
     ],
