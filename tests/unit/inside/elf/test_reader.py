@@ -121,8 +121,8 @@ def test_a_static_program_needs_nothing(root: Root) -> None:
 
 def test_the_paths_that_a_library_opens_are_found_in_its_constants(root: Root) -> None:
     path = root.library("libcx.so", opens="/usr/lib64/libcurl.so.4")
-    assert reader.opened(str(path)) == ["/usr/lib64/libcurl.so.4"]
-    assert reader.opened(str(root.library("liby.so", opens="libcurl.so.4"))) == []
+    assert reader.find_opened(str(path)) == ["/usr/lib64/libcurl.so.4"]
+    assert reader.find_opened(str(root.library("liby.so", opens="libcurl.so.4"))) == []
 
 
 @pytest.mark.parametrize(

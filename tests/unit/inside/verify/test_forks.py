@@ -62,7 +62,7 @@ def test_a_server_from_which_another_was_forked_names_the_reaper_of_a_check(tmp_
         server = servers.having(["json"], 60).result()
         assert server is not None
         assert server.extended(["socket"]).ready(60, str)
-        started = server.started(str(file), os.environ)
+        started = server.start(str(file), os.environ)
         assert started is not None
         process, lifeline = started
         with process.stdout:

@@ -3,28 +3,18 @@
 import asyncio
 import io
 import sys
-from collections.abc import Iterator
 
 import pytest
 
 from lumicontainer.system import process
 from lumicontainer.system.programs import logged
 from lumicontainer.system.programs.output_log import LONGEST, Lines
-from lumicontainer.system.terminal import masking
 
 from ...cpu import within
 
-SECRET = "c4nary-5e3f-9b1c"
 CHUNK = 1 << 16
 SECONDS = 20.0
 """More than 20 times what 16 MB take; quadratic reading takes minutes."""
-
-
-@pytest.fixture
-def secret() -> Iterator[str]:
-    masking.hide([SECRET])
-    yield SECRET
-    masking._hidden.clear()
 
 
 def read(text: bytes, size: int) -> list[str]:

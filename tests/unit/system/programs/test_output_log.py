@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,22 +10,13 @@ import pytest
 from lumicontainer.system.process import last_lines
 from lumicontainer.system.programs import output_log
 from lumicontainer.system.programs.output_log import OutputLog, read_end
-from lumicontainer.system.terminal import masking
 
 from ...cpu import within
 
-SECRET = "c4nary-5e3f-9b1c"
 CHUNK = 1 << 16
 MUCH = 100_000_000
 SECONDS = 40.0
 """More than 10 times what that takes."""
-
-
-@pytest.fixture
-def secret() -> Iterator[str]:
-    masking.hide([SECRET])
-    yield SECRET
-    masking._hidden.clear()
 
 
 @pytest.fixture
