@@ -23,7 +23,7 @@ from lumicontainer.constants import OPEN_PATH
 from lumicontainer.core.model import Bind
 from lumicontainer.errors import Problem
 from lumicontainer.inside.elf.loader import Library, Tree
-from lumicontainer.inside.elf.reader import Version, opened
+from lumicontainer.inside.elf.reader import Version, find_opened
 
 FOLDER = "/opt/lumicontainer/host"
 """The folder of the host's libraries in a container."""
@@ -156,7 +156,7 @@ class _Work:
         pending = deque(self.libraries())
         while pending:
             library = pending.popleft()
-            for path in opened(self.host.file(library.path)):
+            for path in find_opened(self.host.file(library.path)):
                 known = path in self.paths or path in self.origins
                 opened_library = None if known or self.image(path) else self.host.find(path)
                 if opened_library is None or opened_library.name in GLIBC:

@@ -102,7 +102,7 @@ def tables(path: str) -> Iterator[Tables]:
                 raise UnreadableError(f"it is damaged: {error}") from error
 
 
-def opened(path: str) -> list[str]:
+def find_opened(path: str) -> list[str]:
     """Return the absolute paths of libraries in a file's constants."""
     # They are the only trace of libraries that a file opens by dlopen.
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:

@@ -91,7 +91,7 @@ class Server:
                 return bool(self._door.recv(1))
         return False
 
-    def started(self, file: str, env: Env) -> tuple[Forked, int] | None:
+    def start(self, file: str, env: Env) -> tuple[Forked, int] | None:
         """Start a check; return it, and the descriptor whose closing ends it.
 
         The result is None if the server has ended.
@@ -142,10 +142,10 @@ class Servers:
         key = tuple(modules)
         with self._lock:
             if key not in self._servers:
-                self._servers[key] = self._pool.submit(self._started, key, seconds)
+                self._servers[key] = self._pool.submit(self._start_server, key, seconds)
         return self._servers[key]
 
-    def _started(self, modules: tuple[str, ...], seconds: float) -> Server | None:
+    def _start_server(self, modules: tuple[str, ...], seconds: float) -> Server | None:
         try:
             if not modules:
                 return self._first()

@@ -221,7 +221,7 @@ class Runner:
 def _forked(
     server: Server, by_itself: Start, command: Sequence[str], env: Env
 ) -> tuple[process.Process, int]:
-    return server.started(command[-1], env) or by_itself(command, env)
+    return server.start(command[-1], env) or by_itself(command, env)
 
 
 def runs_beside_others(check: Check) -> bool:
