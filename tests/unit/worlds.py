@@ -156,6 +156,12 @@ WORLD = World(
         discouraged=(model.Discouraged("A", "why", "source", "hint", ("x",), ("y",), WHEN),),
         advised=(model.Advised("A", "x", "why", "source", WHEN),),
         caches=(model.CacheFolder("B", "folder", "node", "why", "source"),),
+        slurm=model.Slurm(
+            (model.Partition(Text("p"), 1, 1, 1, 1, 1, 1, 1, Text("rule"), "source"),),
+            (model.Billing(Text("rule"), "hours", 1, 1, 1.0, "source"),),
+            model.Share(1, 1, "source"),
+            srun=(model.SrunOption("--mpi=pmi2", "why", "source"),),
+        ),
     ),
     model.Profile(
         "set",

@@ -23,4 +23,5 @@ from lumicontainer.core.model.platform import (
     Variable,
 )
 from lumicontainer.core.model.recipe import LayerUse, Profile, Recipe
+from lumicontainer.core.model.slurm import Billing, Partition, Share, Slurm, SrunOption
 from lumicontainer.core.model.source import GitSource, SdistSource, Source, UrlSource

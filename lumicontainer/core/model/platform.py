@@ -5,6 +5,7 @@ from typing import Annotated, NamedTuple, TypeAlias
 
 from lumicontainer.constants import ENGINES, FORMAT
 from lumicontainer.core.model.layer import ABind, AnExpects, Expects
+from lumicontainer.core.model.slurm import ASlurm, Slurm
 from lumicontainer.core.yaml import ranges, readers, validators
 from lumicontainer.core.yaml.nodes import Node
 from lumicontainer.core.yaml.record import fields_of, table_of
@@ -216,6 +217,8 @@ class Platform(NamedTuple):
     """Variables that no rank gets by itself: one rank warns if the user has not set them."""
     caches: tuple[Annotated[CacheFolder, fields_of("a cache", CacheFolder)], ...] = ()
     """Variables that name a cache, and the folder for it."""
+    slurm: ASlurm = Slurm()
+    """Its Slurm: partitions, what they bill, and what srun needs."""
     format: Format = FORMAT
     """The format of the document: 1. It changes if a key is renamed or removed."""
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from lumicontainer.core.model import Discouraged, Platform, Variable
+from lumicontainer.core.model import Discouraged, Platform, Slurm, Variable
 from lumicontainer.core.model.platform import PLATFORM
 from lumicontainer.core.yaml.parse import read_document
 from lumicontainer.core.yaml.ranges import is_empty, whole
-from lumicontainer.errors import Problems
+from lumicontainer.errors import Place, Problems, near_hint
 from lumicontainer.inside import environment as inside
 from lumicontainer.inside.entry.decide import SINGLE
 from lumicontainer.inside.launch.launchers import RANKS
@@ -28,7 +28,19 @@ def read_platform(text: str, file: str, problems: Problems, *, stem: str) -> Pla
     _check_caches(document, problems)
     for row in document.discouraged:
         _check_discouraged(row, document.variables, problems)
+    _check_slurm(document.slurm, problems)
     return document._replace(name=stem) if len(problems.noted) == before else None
+
+
+def _check_slurm(slurm: Slurm, problems: Problems) -> None:
+    rules, partitions = dict[str, Place](), dict[str, Place]()
+    for rule in slurm.billing:
+        problems.twice(f"duplicate billing rule '{rule.name}'", rule.name, rule.name.place, rules)
+    for each in slurm.partitions:
+        problems.twice(f"duplicate partition '{each.name}'", each.name, each.name.place, partitions)
+        if each.billing not in rules:
+            hint = near_hint(each.billing, rules) or "add a row of that name to 'billing'"
+            problems.add(f"no billing rule '{each.billing}'", each.billing.place, hint=hint)
 
 
 def _check_variables(platform: Platform, problems: Problems) -> None:

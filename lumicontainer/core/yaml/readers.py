@@ -129,6 +129,19 @@ def size(node: Node, problems: Problems) -> int | None:
     return None
 
 
+_DURATION = re.compile(r"([1-9][0-9]{0,3})([dhm])")
+
+
+@with_schema({"type": "string", "pattern": rf"^{_DURATION.pattern}$"})
+def duration(node: Node, problems: Problems) -> int | None:
+    """Read a time such as ``2d``, ``3h`` or ``30m``; return it in minutes."""
+    if isinstance(node, Scalar) and (parts := _DURATION.fullmatch(node.text)):
+        return int(parts[1]) * {"d": 1440, "h": 60, "m": 1}[parts[2]]
+    hint = "write it like 2d, 3h or 30m"
+    problems.add(f"expected a time, got {node_kind(node)}", node.place, hint=hint)
+    return None
+
+
 line = checked(text, _no_line, pattern=r"^[^\n]*\S[^\n]*$")
 
 

@@ -52,6 +52,7 @@ FIELDS = {
     **dict.fromkeys(("Platform.summary", "Platform.place", "Platform.detect"), NOTHING),
     **dict.fromkeys(("Platform.driver", "Platform.profile"), NOTHING),
     **dict.fromkeys(("Platform.engine", "Platform.compression", "Platform.proot"), NOTHING),
+    **dict.fromkeys(("Billing", "Partition", "Share", "Slurm", "SrunOption"), NOTHING),
     "Profile.base": CASE,
     "Profile.name": RECORD,
     **dict.fromkeys(("Profile.summary", "Profile.place", "Profile.accelerator"), NOTHING),

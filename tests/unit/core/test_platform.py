@@ -79,6 +79,11 @@ PCI = "pci: '0000:c1:00.0'"
 TWO_GPUS = f"gpus:\n  - {{{PCI}, cores: 1-7, numa: 0}}\n  - {{pci: '0000:"
 GPUS, VARIABLES, CACHES = ("gpus:\n  - {", "variables:\n  - {", "caches:\n  - {")
 WHY = "reason: w, source: s}\n"
+PARTITION = (
+    "slurm:\n  billing:\n    - {name: a, unit: u, cores: 1, memory: 1G, rate: 1, source: s}\n"
+    "  partitions:\n    - {name: p, nodes: 1, cores: 1, memory: 1G, max_time: 1d, max_nodes: 1,"
+    " max_jobs: 1, running_jobs: 1, source: s, billing: "
+)
 BAD = "discouraged:\n  - {name: A, hint: h, reason: w, source: s"
 
 
@@ -137,6 +142,10 @@ BAD = "discouraged:\n  - {name: A, hint: h, reason: w, source: s"
             "both 'values' and 'allowed_values'",
         ),
         (f"variables:\n{ROW}}}\n{BAD}, values: ['x*']}}\n", "6:12", "discouraged, and set to x"),
+        (f"{PARTITION}b}}\n", "7:127", "no billing rule 'b'"),
+        (f"{PARTITION.replace('1d', '1w')}a}}\n", "7:59", "write it like 2d, 3h or 30m"),
+        (f"{PARTITION.replace('nodes: 1,', 'nodes: 0,')}a}}\n", "7:24", "from 1 on"),
+        (f"{PARTITION.replace('name: p, ', '')}a}}\n", "7:7", "a partition needs 'name'"),
     ],
 )
 def test_what_is_wrong_is_reported_at_its_place(text: str, place: str, words: str) -> None:
