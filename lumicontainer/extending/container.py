@@ -97,8 +97,9 @@ class Container:
         started = find_engine().execute(self.image, command, binds=binds, way="containall")
         # Variables of the engine, as modules of sites set them, would mount folders of the user.
         environment = {**clean_environment(), **prefixed(settings)}
-        limits = limits._replace(hint=_HINT)
         watch = FolderLimit(mounts.writes, limits.written).require
+        # A server of FUSE writes all that the container reads.
+        limits = limits._replace(hint=_HINT, written=0)
         done = process.in_new_session(started, env=environment, limits=limits, watch=watch)
         if done.returncode == _NOT_STARTED:
             what, why = "the engine started no container of the image", done.stderr.strip()

@@ -68,30 +68,40 @@ class Helper(NamedTuple):
     memory: int = 0
     """Bytes of data of one process; 0 for no limit."""
     written: int = 256 * _GIB
-    """Bytes on the disk of the one folder that a container may write."""
+    """Bytes that its processes may write to files, or that a container may have in the one folder
+    which it may write; 0 for no limit."""
 
 
 _SLOW = "see why this host is so slow: its load, or a file system that does not answer"
+_INDEXES = "check the indexes: pip config list; uv cache prune removes what uv left"
 _NETWORK = "check the network, or name a mirror: --mirror FROM=TO"
 
-QUESTION = Helper(10 * _MINUTE, 64 * _MIB, _SLOW)
+QUESTION = Helper(10 * _MINUTE, 64 * _MIB, _SLOW, written=_GIB)
 """A program of this host that answers a question."""
-SLURM = Helper(1 * _MINUTE, 64 * _MIB, "scontrol ping shows if this host reaches Slurm")
+SLURM = QUESTION._replace(
+    seconds=1 * _MINUTE, hint="scontrol ping shows if this host reaches Slurm"
+)
 """A program of Slurm that answers a question, which is asked again."""
-ENGINE = Helper(30 * _MINUTE, 256 * _MIB, _SLOW)
-"""An engine that starts a container for a question; a shared file system may be slow."""
+ENGINE = Helper(30 * _MINUTE, 256 * _MIB, _SLOW, written=0)
+"""An engine that starts a container for a question; a shared file system may be slow.
+
+A server of FUSE writes all that the container reads.
+"""
 REPORT = Helper(math.inf, 64 * _MIB, "run its checks one by one: verify -k NAME")
 """The report of the checks of an image."""
 FILES = Helper(24 * _HOUR, 1 * _GIB, _SLOW)
 """A program that lists, copies, packs or removes files."""
 DOWNLOAD = Helper(SOURCE.seconds + _HOUR, 64 * _MIB, _NETWORK, DownloadError)
 """curl or git, which have the limits of ``SOURCE`` too."""
-RESOLVE = Helper(6 * _HOUR, 64 * _MIB, _NETWORK, DownloadError, 4 * _GIB, 32 * _GIB)
-"""A resolver of Python packages: it reads what servers answer, and metadata of sources."""
+RESOLVE = Helper(6 * _HOUR, 64 * _MIB, _INDEXES, DownloadError, 4 * _GIB, 64 * _GIB)
+"""A resolver of Python packages: it reads what servers answer, and metadata of sources.
+
+Pip writes each wheel three times, and those of PyTorch for ROCm have 5 GB.
+"""
 BUILD = Helper(72 * _HOUR, 64 * _MIB, "build it in a layer, whose steps show their log", StepError)
 """A resolver or installer in a container, which may compile sources."""
 
-USER = Helper(math.inf, 1 << 62, "")
+USER = Helper(math.inf, 1 << 62, "", written=0)
 """A program that the user chose, in the user's time."""
 
 

@@ -1,4 +1,4 @@
-"""Limit what a program writes to a folder, whatever is in that."""
+"""Limit what a container writes to a folder, whatever is in that."""
 
 import time
 from pathlib import Path

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from lumicontainer.errors import DOWNLOAD_FAILED, HOST_UNFIT, STEP_FAILED
 from lumicontainer.system import budget, process
 from lumicontainer.system.budget import Helper
-from lumicontainer.system.programs import logged
+from lumicontainer.system.programs import communicate, logged, write_limit
 from lumicontainer.verify import local
 
 from .test_process_tree import alive, mark
@@ -80,6 +81,57 @@ def test_the_checks_of_an_image_have_a_limit_of_time(monkeypatch: pytest.MonkeyP
     assert part.why == "it did not end within 0.3 s"
     monkeypatch.undo()
     assert 60 < budget.report_of([60, 30]).seconds < 7200
+
+
+WRITING = {
+    "a file": "{write}; : {mark}; sleep 1000; true",
+    "a file of a program that has ended": "bash -c '{write}'; : {mark}; sleep 1000; true",
+    "a file that has no name": "exec 3>{file}; rm {file}; {write} >&3; : {mark}; sleep 1000; true",
+    "a file, and its output is closed": "exec >&- 2>&-; {write}; : {mark}; sleep 1000; true",
+}
+
+
+@pytest.mark.parametrize("script", WRITING.values(), ids=WRITING)
+def test_a_program_that_writes_too_much_is_ended(
+    script: str, mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_limit, "_PAUSE", 0)
+    file = tmp_path / "file"
+    write = "head -c 3000000 /dev/zero" + ("" if ">&3" in script else f" >{file}")
+    command = ["bash", "-c", script.format(write=write, mark=mark, file=file)]
+    limits = Helper(60, 5000, "hint", written=1 << 20)
+    with pytest.raises(process.OverLimitError, match="it wrote more than 1048576 bytes"):
+        process.in_new_session(command, limits=limits)
+    wait_until_gone(mark)
+
+
+def test_a_program_that_prints_to_the_terminal_may_not_write_too_much_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_limit, "_PAUSE", 0)
+    script = f"head -c 3000000 /dev/zero >{tmp_path}/file; sleep 1000; true"
+    with pytest.raises(process.OverLimitError, match="it wrote more than 1048576 bytes"):
+        process.run(["bash", "-c", script], Helper(60, 5000, "hint", written=1 << 20))
+
+
+HOLDING = {"silent": "sleep 1000", "printing": "while :; do echo; sleep 0.1; done"}
+
+
+@pytest.mark.parametrize("others", HOLDING.values(), ids=HOLDING)
+def test_who_holds_the_output_of_a_program_that_has_ended_is_killed(
+    others: str, mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(communicate, "DRAIN", 0.2)
+    monkeypatch.setattr(communicate, "LONGEST_DRAIN", 0.2)
+    script = f"bash -c ': {mark}; {others}' & echo yes; exit 3"
+    done = process.in_new_session(["bash", "-c", script], limits=budget.QUESTION)
+    assert (done.returncode, done.stdout.split()) == (3, ["yes"])
+    wait_until_gone(mark)
+
+
+def test_what_comes_after_the_end_of_a_program_is_kept() -> None:
+    done = process.run_to_end(["bash", "-c", "(sleep 0.5; echo late) & echo early"])
+    assert done.stdout == "early\nlate\n"
 
 
 def test_a_lower_limit_of_the_user_stays(start: Callable[..., Any]) -> None:
