@@ -4,14 +4,14 @@ A lock decides bytes. Its pins replace their inputs before steps are planned: a 
 keys of its own if the inputs differ. The same lock is the same text, and reads as the same lock.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Annotated, Any, NamedTuple, TypeVar, cast
 
 import yaml
 
 from lumicontainer.constants import FORMAT
-from lumicontainer.core.model import Bootstrap, LayerFile, Packages
+from lumicontainer.core.model import Bootstrap, BuiltSource, LayerFile, Packages
 from lumicontainer.core.model.source import KINDS, with_pin
 from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 from lumicontainer.core.resolve.inputs import inputs, layer_inputs
@@ -64,6 +64,8 @@ class LockEntry(NamedTuple):
     """The URL of its index of Python packages, where it is not the configured one."""
     dependency: bool = False
     """Whether another package needs it, and the recipe does not name it."""
+    builds: Line = ""
+    """The package whose source is built with it. The image does not get it."""
     open: Annotated[str, readers.line, "unpinned"] = ""
     """The reason why there is no pin."""
 
@@ -237,15 +239,18 @@ def _pinned_layer(
     entries = lock.of(layer.name)
     version = str(layer.values().get("version", ""))
     sources = (with_pin(s, pins[s.input(layer.name, version).key]) for s in layer.content.sources)
+    built = {each.builds for each in entries if each.builds}
+    plain = [each for each in entries if not (each.builds or _package(each) in built)]
     content = layer.content._replace(
         # A pin that an archive no longer has is not a fault of a document: it has no place.
         packages=Packages(_once(str(each.pin) for each in entries if each.kind == APT)),
         pip_installs=(),
-        locked=requirements(each for each in entries if not (each.where or each.index_url)),
+        locked=requirements(each for each in plain if not (each.where or each.index_url)),
         indexed={
-            url: requirements(each for each in entries if each.index_url == url)
-            for url in sorted({each.index_url for each in entries} - {""})
+            url: requirements(each for each in plain if each.index_url == url)
+            for url in sorted({each.index_url for each in plain} - {""})
         },
+        built=tuple(_built_sources(entries)),
         sources=tuple(sources),
     )
     files = {
@@ -256,6 +261,24 @@ def _pinned_layer(
     return layer._replace(
         content=content, folder="", files=tuple(_pinned_file(each, files) for each in layer.files)
     )
+
+
+def _built_sources(entries: Sequence[LockEntry]) -> Iterator[BuiltSource]:
+    """Yield the sources that are built with packages of a lock."""
+    for name in sorted({each.builds for each in entries if each.builds}):
+        source = [each for each in entries if _package(each) == name and not each.builds]
+        needs = [each for each in entries if each.builds == name]
+        yield BuiltSource(_lines_with_indexes(source), _lines_with_indexes(needs))
+
+
+def _lines_with_indexes(entries: Sequence[LockEntry]) -> tuple[str, ...]:
+    indexes = sorted({each.index_url for each in entries if each.index_url})
+    return (*(f"--extra-index-url {url}" for url in indexes), *requirements(entries))
+
+
+def _package(entry: LockEntry) -> str:
+    """Return the package that an entry pins, as its line of requirements names it."""
+    return entry.pin.partition("==")[0] if entry.kind == PYTHON else ""
 
 
 def _pinned_file(file: LayerFile, files: Mapping[str, tuple[str, ...]]) -> LayerFile:
@@ -309,6 +332,7 @@ def _row(entry: LockEntry) -> dict[str, str | bool]:
         "pin": entry.pin,
         "origin": entry.origin,
         "index": entry.index_url,
+        "builds": entry.builds,
         "unpinned": entry.open,
     }
     return {key: value for key, value in row.items() if value}

@@ -215,6 +215,11 @@ class _Maker:
         self.layers[layer] += [
             entry._replace(dependency=True) for name, entry in entries.items() if name in others
         ]
+        self.layers[layer] += [
+            _entry(needed, "", index)._replace(dependency=True, builds=normal(each.name))
+            for each in wheels
+            for needed in each.built_with
+        ]
         self.known |= {} if where == BUILD_REQUIREMENTS else entries
         return {normal(each.name): each.version for each in wheels}
 

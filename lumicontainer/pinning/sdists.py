@@ -1,7 +1,7 @@
 """Pin Python packages without a wheel: the pip of the image resolves them on its layers.
 
 The code of a source returns its requirements (PEP 517). That code runs in a container on the layers
-below, which are built by their pins. Its build backend has to be there.
+below, which are built by their pins. Pip isolates it there, and installs what builds it.
 """
 
 import json
@@ -13,6 +13,7 @@ from lumicontainer.building import pipeline
 from lumicontainer.core.lock import LockEntry, apply_lock, lock_with
 from lumicontainer.core.model import LayerFile
 from lumicontainer.core.model.requirements import EXACT
+from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.core.plan.steps import Plan, Step
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import HostError, Problem
@@ -24,7 +25,8 @@ from lumicontainer.system import process
 from lumicontainer.system.terminal.progress import Progress
 
 _REPORT, _WHY, _REQUIREMENTS = "report.json", "why", "lumicontainer-wanted.txt"
-_SCRIPT = Path(__file__).parent / "scripts/ask-pip.sh"
+_BUILDS, _BUILDS_SCRIPT = "builds.json", "lumicontainer-builds.py"
+_SCRIPTS = Path(__file__).parent / "scripts"
 _DISCARDED = "Discarding "
 """Pip 23 to 26 says so of a version that it cannot read, and takes an older one."""
 _MISSING = re.compile(r"(?:Cannot import '|No module named '?)([\w.]+)")
@@ -51,9 +53,10 @@ def asking(
     files = (
         *(each for each in own.files if each.name not in (own.script, own.compile)),
         LayerFile(_REQUIREMENTS, 0o644, "".join(f"{each}\n" for each in lines).encode()),
-        LayerFile(own.script, 0o755, _SCRIPT.read_bytes()),
+        LayerFile(_BUILDS_SCRIPT, 0o644, (_SCRIPTS / "ask_for_builds.py").read_bytes()),
+        LayerFile(own.script, 0o755, (_SCRIPTS / "ask-pip.sh").read_bytes()),
     )
-    content = own.content._replace(locked=(), indexed={}, sources=sources)
+    content = own.content._replace(locked=(), indexed={}, built=(), sources=sources)
     asks = own._replace(content=content, files=files, secrets=())
     return upper._replace(layers=(*below, asks))
 
@@ -78,9 +81,12 @@ def read_answer(layer: str, files: Mapping[str, bytes]) -> list[Wheel]:
     a build, which isolates them, would install others.
     """
     printed = files.get(_WHY, b"").decode("utf-8", "replace")
+    # Where pip isolates a source, it reads what a build would read, and no text is left.
     if _REPORT not in files or _DISCARDED in printed:
         raise HostError(refused(layer, printed))
-    return read(files[_REPORT])
+    builds = read_builds(files.get(_BUILDS, b"{}"))
+    wheels = read(files[_REPORT])
+    return [each._replace(built_with=builds.get(normal(each.name), ())) for each in wheels]
 
 
 def without_secrets(step: Step) -> Step:
@@ -106,7 +112,7 @@ def read(report: bytes) -> list[Wheel]:
 
     Raises ``HostError`` where it holds more than names, versions and hashes.
     """
-    what, hint = "a source leaves an invalid report of pip", "choose another version of it"
+    invalid = _invalid_report()
     try:
         data = json.loads(report)
         wheels = read_report(data)
@@ -114,10 +120,28 @@ def read(report: bytes) -> list[Wheel]:
         if all(map(_is_sound, wheels)):
             if not urls:
                 return wheels
-            what = f"a source needs {urls[0]!a} by its URL, which nothing pins"
+            invalid = _invalid_report(f"a source needs {urls[0]!a} by its URL, which nothing pins")
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         pass
-    raise HostError(Problem(what, hint=hint))
+    raise invalid
+
+
+def _invalid_report(what: str = "a source leaves an invalid report of pip") -> HostError:
+    return HostError(Problem(what, hint="choose another version of it"))
+
+
+def read_builds(answer: bytes) -> dict[str, tuple[Wheel, ...]]:
+    """Return the packages that build each source, by its plain name; see ``read``."""
+    try:
+        reports = {
+            normal(name): json.dumps(each).encode() for name, each in json.loads(answer).items()
+        }
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise _invalid_report() from error
+    builds = {name: tuple(read(each)) for name, each in reports.items()}
+    if not all(each.tags for wheels in builds.values() for each in wheels):
+        raise _invalid_report()
+    return builds
 
 
 def _is_sound(wheel: Wheel) -> bool:

@@ -63,6 +63,8 @@ class Wheel(NamedTuple):
     url: str
     needs: tuple[str, ...] = ()
     """Its requirements, with their markers, where pip found it."""
+    built_with: tuple["Wheel", ...] = ()
+    """The packages that build it, if it is a source that needs some."""
 
     @property
     def file(self) -> str:

@@ -2,6 +2,7 @@
 
 import ensurepip
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,41 @@ from ..packages import write_wheel
 from .conftest import digest, lumicontainer, write_files
 from .test_locked import write_source
 
-WORDS = ("top", "other>=1", "old<2")
-VERSIONS = {"top": "2.0", "source": "1.0+held", "early": "1.0b1", "other": "1.0", "old": "1.5"}
+WORDS = ("top", "other>=1", "old<2", "stamped")
+VERSIONS = {
+    "top": "2.0",
+    "source": "1.0+held",
+    "early": "1.0b1",
+    "other": "1.0",
+    "old": "1.5",
+    "stamped": "2.0",
+}
+STAMPED = {
+    "pyproject.toml": (
+        '[build-system]\nrequires = ["late>=1"]\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    ),
+    "backend.py": """\
+import importlib.metadata, late, pathlib, zipfile
+
+def get_requires_for_build_wheel(settings=None):
+    return ["stamp"]
+
+def build_wheel(folder, settings=None, metadata=None):
+    try:
+        version = importlib.metadata.version("stamp")
+    except importlib.metadata.PackageNotFoundError:
+        version = "0.0.0"
+    name, notes = f"stamped-{version}-py3-none-any.whl", f"stamped-{version}.dist-info"
+    with zipfile.ZipFile(pathlib.Path(folder, name), "w") as wheel:
+        wheel.writestr("stamped.py", "")
+        about = f"Metadata-Version: 2.1\\nName: stamped\\nVersion: {version}\\n"
+        wheel.writestr(f"{notes}/METADATA", about)
+        wheel.writestr(f"{notes}/WHEEL", "Wheel-Version: 1.0\\nTag: py3-none-any\\n")
+        wheel.writestr(f"{notes}/RECORD", "")
+    return name
+""",
+}
+"""A source that has the version of what builds it, as setuptools-scm gives one to others."""
 PART = 1 << 20
 """The largest file of a layer, in bytes."""
 RECIPE = {
@@ -50,6 +84,11 @@ def index(tmp_path: Path) -> dict[str, str]:
     write_wheel(folder, "other", "2.0b1")
     write_wheel(folder, "old", "1.5")
     write_wheel(folder, "old", "2.5")
+    write_files(tmp_path / "stamped-2.0", STAMPED)
+    shutil.make_archive(str(folder / "stamped-2.0"), "gztar", tmp_path, "stamped-2.0")
+    write_wheel(folder, "stamped", "1.0")
+    write_wheel(folder, "late", "1.0")
+    write_wheel(folder, "stamp", "2.0")
     return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder)}
 
 
@@ -79,8 +118,10 @@ def test_three_ways_give_the_same_versions(
     image, locked, added = (tmp_path / name for name in ("same.sif", "locked.sif", "added.sqsh"))
     lumicontainer("build", "same", *options, "--output", image, env=index, code=0)
     lumicontainer("lock", "same", *options, env=index, code=0)
-    lumicontainer("build", "same", *options, "--locked", "--output", locked, env=index, code=0)
     lumicontainer("extend", small, *WORDS, "-o", added, env=index, code=0)
+    # With it, the source would say another version.
+    write_wheel(Path(index["PIP_FIND_LINKS"]), "stamp", "9.0")
+    lumicontainer("build", "same", *options, "--locked", "--output", locked, env=index, code=0)
     assert python_packages(image) == VERSIONS
     assert python_packages(locked) == VERSIONS
     assert read_record(added).packages == VERSIONS

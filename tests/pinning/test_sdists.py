@@ -76,7 +76,7 @@ def test_the_image_that_asks_has_what_its_layer_needs(resolved: Resolve) -> None
     low, own, _ = make_plan(asks, ()).steps
     assert (low.name, own.name) == ("low", "own")
     assert "install --no-install-recommends ncurses=6.4-4 sl=5.02-1+b1\n" in own.program
-    assert "pip install --dry-run --no-input --no-build-isolation" in own.program
+    assert "pip install --dry-run --no-input --report" in own.program
     assert "\ntool==1.0\n" in own.program
     assert "export OWN=yes" in own.program
     assert "\nfalse\n" not in own.program
@@ -127,6 +127,25 @@ def test_a_report_gives_a_pin_with_the_hash_of_the_source() -> None:
 def test_a_report_that_code_of_a_source_forged_is_refused(forged: bytes) -> None:
     with pytest.raises(HostError, match="an invalid report of pip"):
         sdists.read(forged)
+
+
+@pytest.mark.parametrize("file", ["scm-8.0-py3-none-any.whl", "scm-8.0.tar.gz"])
+def test_the_packages_that_build_a_source_are_wheels(file: str) -> None:
+    about = {"name": "scm", "version": "8.0"}
+    answer = json.loads(report(metadata=about, download_info=origin(file=file)))
+    files = {"report.json": report(), "builds.json": json.dumps({"Tool": answer}).encode()}
+    if file.endswith(".whl"):
+        (tool,) = sdists.read_answer("own", files)
+        assert [each.line for each in tool.built_with] == [f"scm==8.0 --hash=sha256:{SHA}"]
+    else:
+        with pytest.raises(HostError, match="an invalid report of pip"):
+            sdists.read_answer("own", files)
+
+
+@pytest.mark.parametrize("forged", [b"[]", b"{", b'{"tool": 1}', b'{"tool": {"install": 1}}'])
+def test_a_list_of_packages_for_builds_that_code_forged_is_refused(forged: bytes) -> None:
+    with pytest.raises(HostError, match="an invalid report of pip"):
+        sdists.read_answer("own", {"report.json": report(), "builds.json": forged})
 
 
 def test_a_url_that_a_source_needs_is_refused() -> None:

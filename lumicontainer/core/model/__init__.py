@@ -5,6 +5,7 @@ from lumicontainer.core.model.files import LayerFile, Value
 from lumicontainer.core.model.layer import (
     Bind,
     Bootstrap,
+    BuiltSource,
     Content,
     Expects,
     Layer,

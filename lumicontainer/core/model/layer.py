@@ -105,6 +105,15 @@ class Expects(NamedTuple):
 AnExpects: TypeAlias = Annotated[Expects, fields_of("expects", Expects)]
 
 
+class BuiltSource(NamedTuple):
+    """Hold lines of pip's requirements for a source that is built with locked packages."""
+
+    source: tuple[str, ...]
+    """The source with its hash, and the options by which pip finds it."""
+    needs: tuple[str, ...]
+    """The packages that build it."""
+
+
 class Content(NamedTuple):
     """Hold what a layer puts into an image, or a part of it: a variant, a provider, a version."""
 
@@ -146,6 +155,8 @@ class Content(NamedTuple):
     """Lines of pip's requirements, each with its hash, in place of the packages by name."""
     indexed: Mapping[str, tuple[str, ...]] = {}
     """Such lines by the URL of the index that is asked for them beside the configured one."""
+    built: tuple[BuiltSource, ...] = ()
+    """The sources of a lock that are built with packages of the lock; the others need none."""
 
     @property
     def apt(self) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from lumicontainer.core.yaml.validators import FINISH
 
 APT_GET = "apt-get -q -y -o APT::Sandbox::User=root -o Dpkg::Use-Pty=0"
 _LOCKED = "locked.txt"
+_BUILD_SOURCE = "build-source.sh"
 
 _FETCH = "fetch.sh"
 _FETCHING = (_FETCH, "download.sh", "limits.sh", "mirrors.sh")
@@ -46,7 +47,8 @@ def layer_step(layer: ResolvedLayer, own: Parent, required: Parent) -> Step | No
         lines = "".join(requirement(source, version) for source in python)
         files.append(LayerFile(REQUIREMENTS, 0o644, lines.encode()))
     content = layer.content
-    if not (files or content.apt or content.python or _locked_files(content)):
+    locked = content.built or _locked_files(content)
+    if not (files or content.apt or content.python or locked):
         return None
     if any(file.name == layer.compile for file in files):
         step = _compiling_step(layer, files, own, required)
@@ -110,7 +112,7 @@ def _packages(layer: ResolvedLayer, files: list[LayerFile], parent: Parent) -> s
     # Only the script that adds repositories uses sources before the packages are there.
     sources = layer_content.sources if layer_content.apt_repositories else ()
     apt = Packages(apt=layer_content.apt)
-    content = layer_content._replace(packages=apt, locked=(), indexed={}, sources=sources)
+    content = layer_content._replace(packages=apt, locked=(), indexed={}, built=(), sources=sources)
     return _work(layer._replace(content=content, secrets=()), files, parent, script="")
 
 
@@ -118,7 +120,7 @@ def adding_repositories(layer: ResolvedLayer) -> str:
     """Return the program that adds the repositories of a layer and does no more, if it has any."""
     if not layer.content.apt_repositories:
         return ""
-    content = layer.content._replace(packages=Packages(), locked=(), indexed={})
+    content = layer.content._replace(packages=Packages(), locked=(), indexed={}, built=())
     alone = layer._replace(content=content, secrets=())
     own = Parent(layer.name, "", fold({}, content.environment, content.prepend), ())
     return _work(alone, list(layer.files), own, script="")
@@ -126,7 +128,8 @@ def adding_repositories(layer: ResolvedLayer) -> str:
 
 def _inputs(layer: ResolvedLayer, files: list[LayerFile], parent: Parent) -> dict[str, Any]:
     sources = [each.input().label for each in fetched(layer.content.sources, files)]
-    locked = {"locked": layer.content.locked, "indexed": layer.content.indexed}
+    content = layer.content
+    locked = {"locked": content.locked, "indexed": content.indexed, "built": content.built}
     return {
         **({"sources": sources} if sources else {}),
         "parent": parent.key,
@@ -159,7 +162,7 @@ def _work(
     if any(file.name == script for file in files):
         work += f"(cd {STAGE}/layer && bash ./{script})\n"
     staged = [LayerFile("values.sh", 0o644, shell.exports(variables).encode())]
-    staged += _locked_files(layer.content) if installs else ()
+    staged += [*_locked_files(layer.content), *_built_files(layer.content)] if installs else ()
     staged += fetch_files(sources)
     staged += [LayerFile(f"layer/{file.name}", file.mode, file.content) for file in files]
     return steps.program_of(layer.name, staged, work=work)
@@ -198,6 +201,8 @@ def _install_packages(content: Content) -> str:
     if content.python:
         quoted = shlex.join(content.python)
         text += f"python3 -m pip install {quoted}\n"
+    for number, _ in enumerate(content.built):
+        text += f"bash {STAGE}/{_BUILD_SOURCE} {STAGE}/{number}\n"
     for file in _locked_files(content):
         # In isolation pip fetches, by no hash, what a source is built with.
         # What another index has comes first: some of the rest may need it, and it needs the rest.
@@ -209,12 +214,22 @@ def _install_packages(content: Content) -> str:
     return text
 
 
+def _built_files(content: Content) -> Iterator[LayerFile]:
+    """Yield the program that builds locked sources, with its requirements, if there are any."""
+    for number, (source, needs) in enumerate(content.built):
+        yield _requirements_file(f"{number}-source.txt", source)
+        yield _requirements_file(f"{number}-build.txt", needs)
+    if content.built:
+        yield LayerFile(_BUILD_SOURCE, 0o644, step_script(_BUILD_SOURCE))
+
+
+def _requirements_file(name: str, lines: Iterable[str]) -> LayerFile:
+    return LayerFile(name, 0o644, "".join(f"{line}\n" for line in lines).encode())
+
+
 def _locked_files(content: Content) -> Sequence[LayerFile]:
     """Return the requirements that a lock holds, as pip reads them."""
     groups = [(f"--extra-index-url {url}", *lines) for url, lines in content.indexed.items()]
     named = {f"{number}-{_LOCKED}": lines for number, lines in enumerate(groups)}
     named |= {_LOCKED: content.locked} if content.locked else {}
-    return [
-        LayerFile(name, 0o644, "".join(f"{line}\n" for line in lines).encode())
-        for name, lines in named.items()
-    ]
+    return [_requirements_file(name, lines) for name, lines in named.items()]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any
 
 from lumicontainer.core.model import Bind, Check, CheckNeeds, LayerFile, Platform
@@ -141,7 +142,8 @@ def _python(layer: ResolvedLayer) -> Iterable[str]:
     """Yield each Python package of a layer, as name==version where its version is known."""
     content = layer.content
     yield from content.python
-    for line in (*content.locked, *(each for lines in content.indexed.values() for each in lines)):
+    built = (each.source[-1:] for each in content.built)
+    for line in chain(content.locked, *content.indexed.values(), *built):
         yield line.partition(" --hash=")[0].strip()
     version = layer.values().get("version", "")
     yield from map("==".join, python_packages(content.sources, version))

@@ -137,6 +137,30 @@ def test_a_locked_step_installs_by_hash_and_by_version_alone(greet: Resolved, lo
     assert {"six==1.17.0", "sympy==1.14.0", "torch==1.0+cpu"} <= set(python)
 
 
+def test_a_source_is_built_with_the_packages_of_its_lock_alone(greet: Resolved, lock: Lock) -> None:
+    entries = (
+        LockEntry(PYTHON, "held", pin=wheel("held==1.0"), dependency=True, index_url=INDEX),
+        LockEntry(PYTHON, "scm", pin=wheel("scm==8.0"), dependency=True, builds="held"),
+        # Another version of it is in the image.
+        LockEntry(PYTHON, "scm", pin=wheel("scm==7.0"), dependency=True),
+    )
+    both = lock._replace(layers={**lock.layers, "greet": (*lock.of("greet"), *entries)})
+    fast = apply_lock(greet, both)
+    index = f"--extra-index-url {INDEX}"
+    content = fast.layers[1].content
+    assert content.built == (((index, wheel("held==1.0")), (wheel("scm==8.0"),)),)
+    assert wheel("scm==7.0") in content.locked
+    assert wheel("held==1.0") not in content.indexed[INDEX]
+    step = make_plan(fast, ()).steps[0]
+    assert re.search(r"\nbash \S+/build-source.sh \S+/0\n(?s:.*)/locked.txt\n", step.program)
+    python = resolved_record(fast)["layers"]["greet"]["packages"]["python"]
+    assert {"held==1.0", "scm==7.0"} <= {*python}
+    assert "scm==8.0" not in python
+    later = entries[1]._replace(pin=wheel("scm==8.1"))
+    other = both._replace(layers={**both.layers, "greet": (*lock.of("greet"), entries[0], later)})
+    assert make_plan(apply_lock(greet, other), ()).steps[0].key != step.key
+
+
 def test_a_lock_gives_keys_of_its_own(greet: Resolved, lock: Lock) -> None:
     before, fast = make_plan(greet, ()), make_plan(apply_lock(greet, lock), ())
     assert fast.base_key != before.base_key

@@ -47,8 +47,8 @@ def entries(draw: st.DrawFn) -> LockEntry:
     if draw(st.booleans()):
         return entry._replace(open=draw(lines))
     index = draw(st.sampled_from(["", "https://wheels.example/a%20b"]))
-    pin = draw(PIN.get(kind, digests))
-    return entry._replace(pin=pin, origin=draw(optional), index_url=index)
+    pin, builds = draw(PIN.get(kind, digests)), draw(optional)
+    return entry._replace(pin=pin, origin=draw(optional), index_url=index, builds=builds)
 
 
 ordered = st.lists(entries(), max_size=4).map(in_order)
