@@ -51,6 +51,11 @@ def why_not_copied(name: str, options: Mapping[str, str], rest: str) -> str:
     return "it has a variable without a known value" if "$" in rest else ""
 
 
+def is_pattern(name: str) -> bool:
+    """Return whether a name stands for those of several files."""
+    return any(letter in name for letter in "*?[")
+
+
 class Copies:
     """Remember what was copied where, for commands that read it."""
 
@@ -123,20 +128,25 @@ class Copies:
         if not f"{name}{target}".isprintable():
             self._refuse(line, _place(target, source), _ODD_NAME)
             return
-        if not any(letter in source for letter in "*?["):
+        if not is_pattern(source):
             self._add_one(line, name, target, mode)
             return
-        matches: list[Path] = []
-        # It may not be a pattern that can be read. Two stars are one to COPY.
-        with contextlib.suppress(ValueError):
-            plain = re.sub(r"\*+", "*", name)
-            matches = sorted(self.draft.folder.glob(plain)) if name.count("/") <= MAX_DEPTH else []
-        for path in matches:
-            one = path.relative_to(self.draft.folder).as_posix()
+        matches = self.matching(name)
+        for one in matches:
             part = line.part(f"COPY {one} {target}")
             self._add_one(part, one, f"{target.rstrip('/')}/", mode)
         if not matches:
             self._refuse(line, target, "no file has such a name")
+
+    def matching(self, pattern: str) -> list[str]:
+        """Return the names in the folder that a pattern matches."""
+        matches: list[Path] = []
+        # It may not be a pattern that can be read. Two stars are one to COPY.
+        with contextlib.suppress(ValueError):
+            plain = re.sub(r"\*+", "*", pattern)
+            few = plain.count("/") <= MAX_DEPTH
+            matches = sorted(self.draft.folder.glob(plain)) if few else []
+        return [path.relative_to(self.draft.folder).as_posix() for path in matches]
 
     def _add_one(self, line: FileLine, name: str, target: str, mode: int) -> None:
         if not fits_a_line(name):
@@ -165,7 +175,7 @@ class Copies:
         self._count([file])
         if is_file_of(file) or path.name in ("environment.yml", "environment.yaml"):
             line.note(NOT_NEEDED, "it is read for packages, not installed")
-            self.losses.lose(target, "/")
+            self.losses.lose_list(target, "/")
         else:
             self._install(line, file, target, mode)
 
@@ -188,6 +198,8 @@ class Copies:
         if files:
             inside = [file.name.removeprefix(name).lstrip("/") for file in files]
             places = [f"{target.rstrip('/')}/{each}" for each in inside]
+            for each in places:
+                self.losses.restore(each)
             changed = f"{shlex.join(['chmod', f'{mode:o}', *places])}\n" if mode else ""
             draft.script.append(f"mkdir -p {quoted}\ncp -r {inner} {quoted}\n{changed}")
         line.note(CARRIED, f"{count(len(files), 'file')}; bind your code instead to edit it")
@@ -221,7 +233,7 @@ class Copies:
 
     def _lose_lists(self, target: str, name: str, files: Sequence[LayerFile]) -> None:
         for file in filter(is_file_of, files):
-            self.losses.lose(file.name.removeprefix(name).lstrip("/"), target)
+            self.losses.lose_list(file.name.removeprefix(name).lstrip("/"), target)
 
     def add_text(self, line: FileLine, content: str, target: str, mode: int) -> None:
         """Add a file whose content stands in the imported file."""

@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from lumicontainer.errors import InputError, Problem
+from lumicontainer.importing.copies import is_pattern
 from lumicontainer.importing.draft import (
     CARRIED,
     NOT_CARRIED,
@@ -21,6 +22,7 @@ from lumicontainer.importing.draft import (
     read_imported,
 )
 from lumicontainer.importing.environment import add_path, add_variable
+from lumicontainer.importing.lists.requirements import inner_name
 from lumicontainer.importing.replacements import replacement_for
 from lumicontainer.importing.shell.losses import is_of_system
 from lumicontainer.importing.shell.script import ShellReader
@@ -168,15 +170,27 @@ class _Reader(ShellReader):
                     row.refuse("it is not below the definition's folder")
                     self.losses.lose("".join(target) or source, "/")
                 else:
-                    self.copies.add(row, source, self._place("".join(target), source))
+                    self._copy(row, source, "".join(target))
 
-    def _place(self, target: str, source: str) -> str:
-        """Return where a file gets, or a folder: ``cp -r`` puts one into a folder that is there."""
-        name, place = source.rstrip("/"), target.rstrip("/")
-        if not self.draft.has_folder(name) or not place:
+    def _copy(self, row: FileLine, source: str, target: str) -> None:
+        names = self.copies.matching(inner_name(source)) if is_pattern(source) else []
+        for name in names or [source]:
+            part = row.part(f"{name} {target}") if names else row
+            self.copies.add(part, name, self._place(target, name, into=len(names) > 1))
+
+    def _place(self, target: str, source: str, *, into: bool) -> str:
+        """Return where ``cp -r`` puts a file or a folder: in the target if that is a folder.
+
+        ``into`` says that it must be one, as there are several sources.
+        """
+        place = target.rstrip("/")
+        if not place:
             return target or f"/{source}"
-        is_there = target.endswith("/") or is_of_system(place) or bool(self.copies.find(place))
-        return f"{place}/{PurePosixPath(name).name}" if is_there else target
+        is_folder, former = self.draft.has_folder(source.rstrip("/")), self.copies.find(place)
+        is_there = into or is_of_system(place) or (former and self.draft.has_folder(former))
+        if is_there or (is_folder and target.endswith("/")):
+            return f"{place}/{PurePosixPath(source).name}"
+        return target
 
     def _rows(self, each: Section) -> Iterator[FileLine]:
         lines = enumerate(map(str.strip, each.lines), each.line + 1)

@@ -7,7 +7,7 @@ spython's parser reads single instructions. It knows no line numbers, stages, he
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import PurePosixPath
 from typing import Any
@@ -44,7 +44,7 @@ from lumicontainer.importing.instructions import (
 )
 from lumicontainer.importing.lists.requirements import added_source
 from lumicontainer.importing.replacements import replacement_for, table
-from lumicontainer.importing.shell.losses import Losses, Lost
+from lumicontainer.importing.shell.losses import Losses, Lost, add_files_of_stage
 from lumicontainer.importing.shell.products import ARCHIVE
 from lumicontainer.importing.shell.script import ShellReader
 from lumicontainer.importing.shell.split import OTHER_EXPANSION, expand_variables, other_program
@@ -269,18 +269,9 @@ class _Reader(ShellReader):
         several = len(sources) > 1
         for source in sources:
             part = line.part(f"{line.text.split()[0]} --from={name} {source}") if several else line
-            lost = losses.find(source, "/")
-            row = replacement_for("stage_files", source)
-            held = stages and "packages" in row and self._add_packages(part, stages[0])
-            if held:
-                pass
-            elif lost and lost.layer:
-                part.replace(lost.layer)
-            elif lost and lost.outcome == NOT_NEEDED:
-                lost.note(part)
-            else:
-                part.refuse_files(name, source)
-            if not row.get("same"):
+            packages = partial(self._add_packages, part, stages[0]) if stages else bool
+            held = add_files_of_stage(part, name, source, losses, packages)
+            if not replacement_for("stage_files", source).get("same"):
                 place = self._target(target)
                 file = PurePosixPath(source)
                 # A folder's content is copied, not the folder.

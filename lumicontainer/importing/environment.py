@@ -56,7 +56,7 @@ def add_index(line: FileLine, name: str, value: str) -> bool:
 
 
 def _note_absent(line: FileLine, lost: Sequence[Lost]) -> None:
-    if lost:
+    if lost and not lost[0].is_environment():
         lost[0].note(line, "names")
     else:
         line.note(NOT_NEEDED, "the image does not have these folders")

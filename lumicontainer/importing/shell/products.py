@@ -14,6 +14,7 @@ _FOLDER = re.compile(r"\s(?:-C|--directory)[ =]?[\"']?([\w./+-]+)")
 _TAR = re.compile(r"\btar\b")
 _FUNCTION = re.compile(r"^\s*(?:function\s+(\w+)|(\w+)\s*\(\s*\)\s*\{)")
 _PREFIX = re.compile(r"(?:--prefix=|-DCMAKE_INSTALL_PREFIX=)[\"']?([\w./+-]+)")
+_NO_FOLDER = re.compile(r"-|(?:python)?[\d.]+$|venv$|virtualenv$|python[\d.]*$")
 _SETS = re.compile(r"(?:export\s+|local\s+|declare\s+(?:-\w+\s+)?)?([A-Za-z_]\w*)=")
 
 
@@ -27,6 +28,22 @@ def products(text: str, command: Command | None) -> Iterator[str]:
         return
     yield from command.outputs
     yield from _READERS.get(command.program(), _nothing)(command.words[1:])
+
+
+def environment(words: Sequence[str]) -> str:
+    """Return the folder of packages that a command makes, other than the layer's; empty if none."""
+    program, *rest = words or ("",)
+    if program == "virtualenv" or rest[:2] == ["-m", "venv"] or rest[:2] == ["-m", "virtualenv"]:
+        named = [word for word in rest if not _NO_FOLDER.match(word)]
+        return named[-1] if named else ""
+    if program == "uv" and rest[:1] in (["venv"], ["sync"]):
+        named = [word for word in rest[1:] if not _NO_FOLDER.match(word)]
+        return named[-1] if named and rest[0] == "venv" else ".venv"
+    if program in ("pip", "uv") and "install" in rest:
+        return value_of(rest, "-t", "--target", "--prefix", "--root")
+    if program in ("conda", "mamba", "micromamba") and "create" in rest:
+        return value_of(rest, "-p", "--prefix")
+    return ""
 
 
 def variables(text: str) -> list[str]:

@@ -59,6 +59,7 @@ _INSTALLS = re.compile(
 _FILES = re.compile(r"\s(?:-[rce]|--requirement|--constraint|--editable)[ =]\s*\S+")
 _OF_INDEX = re.compile(r"\binstall(?:\s+-\S+)*\s+[A-Za-z]")
 _UNKNOWN = "it has a variable without a known value"
+_LOOKS = ("rm", "ls", "cat", "head", "stat", "chmod", "wc")
 _COPIES = ("cp", "mv", "ln", "install")
 _ENGINE = (
     r">>?\s*[\"']?(?:\$\{?(?:SINGULARITY|APPTAINER)_ENVIRONMENT\}?"
@@ -258,6 +259,8 @@ class ShellReader:
         line, command, before = part.line, part.command, len(self.draft.lines)
         if command is None:
             return False
+        if folder := products.environment(command.words):
+            self.losses.lose_environment(folder, scope.folder)
         if self._sets_index_alone(line, command):
             return True
         is_empty = not command.words and not command.assigned
@@ -337,7 +340,7 @@ class ShellReader:
         elif name := find_installer(part.command, part.plain, scope.folder, self.copies):
             why = f"{name} installs or downloads in a form that is not read; name it in the layer"
         elif lost := self._find_lost(part, scope):
-            lost.note(line)
+            _for_list(part, lost).note(line)
             return False
         if why := why or hazard(text) or find_syntax_error(text):
             line.refuse(why)
@@ -363,6 +366,13 @@ def _does_something(lines: Sequence[str]) -> bool:
 
 def _are_carried(rows: Sequence[ImportedLine]) -> bool:
     return all(row.outcome == CARRIED for row in rows)
+
+
+def _for_list(part: ShellPart, lost: Lost) -> Lost:
+    """Return what a command lacks: nothing if it only looks at a list of packages."""
+    looks = part.command and part.command.program() in _LOOKS and not part.command.outputs
+    of_list = lost.missing is None and not lost.layer
+    return lost._replace(outcome=NOT_NEEDED) if looks and of_list else lost
 
 
 def _for_other(part: ShellPart, lost: Lost) -> Lost:
