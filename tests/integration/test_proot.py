@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.cache.objects import LAYER
+from lumicontainer.constants import HOME, PROGRAMS
 from lumicontainer.host.site import read_site, stage_site
 
 from ..namespaces import prepared
@@ -141,6 +142,12 @@ def test_an_ordinary_user_builds_it_under_proot(tree: Tree, posts: str) -> None:
     closed = {str(path.relative_to(tree.root)) for path in closed_files(tree.root) - before}
     assert closed <= {"etc/.pwd.lock", "etc/shadow-", "etc/gshadow-"}
 
+    programs = [tree.root / HOME.strip("/") / "bin" / name for name in PROGRAMS]
+    assert {path.name: oct(path.stat().st_mode & 0o777) for path in programs} == dict.fromkeys(
+        PROGRAMS, "0o755"
+    )
+    links = {name: str((tree.root / "usr/local/bin" / name).readlink()) for name in PROGRAMS}
+    assert links == {name: f"{HOME}/bin/{name}" for name in PROGRAMS}
     assert re.fullmatch(r"lumi-entry \d\S*\n", inside(tree.root, "lumi-entry", "--version"))
 
 
