@@ -5,7 +5,7 @@ import functools
 import hashlib
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,9 +85,7 @@ class Facts(NamedTuple):
     def needs(self, name: str) -> dict[str, str]:
         """Return the requirements of a package that others of the image meet, by their names."""
         versions = {}
-        for requirement in map(_parsed, self.packages[name].requires):
-            if requirement is None or not self._applies(requirement):
-                continue
+        for requirement in self.applicable(self.packages[name].requires):
             other = self.packages.get(normal(requirement.name))
             if other and requirement.specifier.contains(other.version, prereleases=True):
                 versions[normal(requirement.name)] = f"{requirement.name}{requirement.specifier}"
@@ -129,6 +127,12 @@ class Facts(NamedTuple):
             others = ", ".join(self.compiled_against(name))
             why = f"{others} were compiled against that and may crash" if others else ""
             yield Problem(what, why=why, level="warning")
+
+    def applicable(self, lines: Iterable[str]) -> Iterator[Requirement]:
+        """Yield the valid requirements whose markers hold for its Python, without extras."""
+        for requirement in map(_parsed, lines):
+            if requirement and self._applies(requirement):
+                yield requirement
 
     def _applies(self, requirement: Requirement) -> bool:
         marker = requirement.marker

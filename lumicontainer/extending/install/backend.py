@@ -5,14 +5,12 @@ only those count that the code names for its build.
 """
 
 import email
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from pathlib import Path
-
-from packaging.requirements import InvalidRequirement, Requirement
 
 from lumicontainer.core.model.wheel_names import normal, wheel_package
 from lumicontainer.errors import Problems
+from lumicontainer.extending.facts import Facts
 from lumicontainer.extending.reading.toml_files import build_requirements
 from lumicontainer.system.files.regular import open_regular
 from lumicontainer.system.files.wheels import open_wheel
@@ -21,16 +19,19 @@ _MOST = 1 << 20
 """Bytes of a pyproject.toml, and of the metadata of a wheel."""
 
 
-def wheels_of_backend(folder: Path, wheels: Sequence[Path]) -> list[Path]:
-    """Return the wheels that own code names for its build, with those that they require."""
+def wheels_of_backend(folder: Path, wheels: Sequence[Path], facts: Facts) -> list[Path]:
+    """Return the wheels that own code names for its build, with those that they require.
+
+    ``facts`` are those of the image that builds it.
+    """
     by_name = {name: each for each in wheels for name, _ in wheel_package(each.name)}
     needed: dict[str, Path] = {}
-    names = [*_names(_build_requires(folder))]
-    while names:
-        name = names.pop()
-        if name in by_name and name not in needed:
-            needed[name] = by_name[name]
-            names += _names(_requires(by_name[name]))
+    lines = _build_requires(folder)
+    while lines:
+        requirements = facts.applicable(lines)
+        names = {normal(each.name) for each in requirements} & by_name.keys() - needed.keys()
+        needed |= {name: by_name[name] for name in names}
+        lines = [line for name in names for line in _requires(by_name[name])]
     return [*needed.values()]
 
 
@@ -50,13 +51,6 @@ def _requires(wheel: Path) -> list[str]:
             if name.count("/") == 1 and name.endswith(".dist-info/METADATA"):
                 with archive.open(name) as file:
                     message = email.message_from_bytes(file.read(_MOST))
-                return message.get_all("Requires-Dist", [])
+                # A value that is not ASCII is no string of Python's.
+                return [str(each) for each in message.get_all("Requires-Dist", [])]
     return []
-
-
-def _names(lines: Sequence[str]) -> Iterator[str]:
-    for line in lines:
-        with suppress(InvalidRequirement):
-            requirement = Requirement(line)
-            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
-                yield normal(requirement.name)

@@ -72,7 +72,7 @@ class Installation:
     def _unpack_for(self, code: Path) -> Path:
         """Return a folder of the packages that the user's own code names for its build."""
         folder = Path(tempfile.mkdtemp(dir=self._container.part("backends"))) / "wheels"
-        self._unpack(wheels_of_backend(code, self._wheels), folder)
+        self._unpack(wheels_of_backend(code, self._wheels, self._facts), folder)
         return folder
 
     def _unpack(self, wheels: Sequence[Path], place: Path, *words: str) -> None:

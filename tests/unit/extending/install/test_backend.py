@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from lumicontainer.extending.facts import Facts
 from lumicontainer.extending.install.backend import wheels_of_backend
 
 from ....packages import write_wheel
@@ -34,5 +35,26 @@ def test_a_build_gets_the_packages_that_it_names(
 ) -> None:
     if project is not None:
         (tmp_path / "pyproject.toml").write_text(project)
-    chosen = wheels_of_backend(tmp_path, wheels)
+    chosen = wheels_of_backend(tmp_path, wheels, Facts("3.11", {}))
     assert {each.name.partition("-")[0] for each in chosen} == names
+
+
+@pytest.mark.parametrize(
+    ("marker", "is_chosen"),
+    [
+        ("platform_version == 'é'", False),
+        ("python_version ~= 'abc'", False),
+        ("os_name ~= '1'", False),
+        ("python_version == '3.9'", True),
+        ("python_version > '3.9'", False),
+    ],
+)
+def test_a_marker_counts_for_the_python_of_the_image_or_not_at_all(
+    tmp_path: Path, marker: str, is_chosen: bool
+) -> None:
+    (tmp_path / "pyproject.toml").write_text('[build-system]\nrequires = ["backend"]\n')
+    write_wheel(tmp_path, "backend", "1.0", f"helper; {marker}")
+    write_wheel(tmp_path, "helper", "1.0")
+    chosen = wheels_of_backend(tmp_path, [*tmp_path.glob("*.whl")], Facts("3.9", {}))
+    names = {each.name.partition("-")[0] for each in chosen}
+    assert names == {"backend", *(["helper"] if is_chosen else [])}
