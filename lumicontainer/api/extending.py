@@ -69,15 +69,14 @@ def extend(request: ExtendRequest, on_progress: OnProgress | None = None) -> Ext
     sif.read_objects(image)
     require_folder_of(output, "output")
     order = _read_order(request)
+    _check_output(request, output)
     if request.into:
-        check_image_output(output)
         FileOutput(output).require_replaceable()
         into.check_image(order)
-    else:
-        _check_file(output, request.requirements)
     extension.remove_leftovers_of(output)
     kind = into if request.into else extension
     if kind.is_current(order, output):
+        _check_output(request, output)  # Another user may have put it there meanwhile.
         return Extended(output, None)
     with progress_of(on_progress) as progress:
         record = kind.make(order, output, progress)
@@ -95,9 +94,12 @@ def _read_order(request: ExtendRequest) -> Order:
     return Order(image, additions, frozenset(map(normal, request.allow_change)), masked(command))
 
 
-def _check_file(output: Path, inputs: Sequence[Path]) -> None:
-    if output.suffix == ".sif":
+def _check_output(request: ExtendRequest, output: Path) -> None:
+    if request.into:
+        check_image_output(output)
+    elif output.suffix == ".sif":
         name = shlex.quote(output.name)
         hint = f"name it {output.with_suffix('.sqsh').name}, or write --into {name}"
         raise InputError(Problem("an extension is not an image", str(output), hint=hint))
-    extension.check_output(output, inputs)
+    else:
+        extension.check_output(output, request.requirements)

@@ -58,6 +58,7 @@ class FileOutput:
             result = proven.is_whole(self.path)
         except (InputError, ValueError):
             return OutputState(current=False)
+        check_output(self.path)  # Another user may have put it there meanwhile.
         if result.state == digests.WHOLE:
             return OutputState(current=True)
         hint = "do nothing: this build replaces it"
@@ -88,7 +89,7 @@ def check_output(path: Path) -> None:
     """Raise ``InputError`` if an image cannot be written or would replace another file."""
     require_folder_of(path, "image")
     # The image is checked, and so executed, before it gets its name.
-    if problem := trust.doubt(path.parent, "the image's folder", "--output", owners=False):
+    if problem := trust.doubt_output(path, "the image", "--output"):
         raise InputError(problem)
     if path.exists() or path.is_symlink():
         try:

@@ -38,6 +38,7 @@ from lumicontainer.host.site import Site, read_site, with_pip
 from lumicontainer.image import records, squashfs
 from lumicontainer.packages.pylock import pylock_text
 from lumicontainer.system import units
+from lumicontainer.system.files import trust
 from lumicontainer.system.files.partial import hold_folder, partial_file, remove_leftovers
 from lumicontainer.system.files.regular import FileState, file_state, open_regular
 from lumicontainer.system.files.temporary import remove_stale
@@ -117,7 +118,13 @@ def head(output: Path) -> str:
 
 
 def check_output(output: Path, inputs: Sequence[Path]) -> None:
-    """Raise ``InputError`` if an extension or its lock would replace another file."""
+    """Raise ``InputError`` if an extension or its lock would replace another file.
+
+    So it does if strangers could replace them, or have put files at their places.
+    """
+    for path, what in ((output, "the extension"), (lock_path(output), "its lock")):
+        if problem := trust.doubt_output(path, what, "-o"):
+            raise InputError(problem)
     if output.is_dir():
         what, hint = (
             "cannot write the extension",

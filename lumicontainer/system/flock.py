@@ -94,14 +94,14 @@ def users(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def hold(path: Path, purpose: Purpose = BUILDS) -> Iterator[None]:
+def hold(path: Path, purpose: Purpose = BUILDS, *, own: bool = False) -> Iterator[None]:
     """Wait for the lock of the file ``path``, hold it in the block, and remove the file.
 
     A longer wait is announced. What no process waits for leaves no file behind. Raises
-    ``HostError`` if the file cannot be locked, such as one of another user.
+    ``HostError`` if the file cannot be locked, or belongs to another user and is to be our ``own``.
     """
     try:
-        held = _wait_for(path, purpose)
+        held = _wait_for(path, purpose, own=own)
     except HostError:
         path.unlink(missing_ok=True)  # It locks nothing.
         raise
@@ -119,14 +119,15 @@ def hold(path: Path, purpose: Purpose = BUILDS) -> Iterator[None]:
         os.close(held)
 
 
-def _wait_for(path: Path, purpose: Purpose) -> int:
-    held = _take(path, fcntl.LOCK_EX | fcntl.LOCK_NB, purpose, 0o666)
+def _wait_for(path: Path, purpose: Purpose, *, own: bool) -> int:
+    permissions = 0o600 if own else 0o666
+    held = _take(path, fcntl.LOCK_EX | fcntl.LOCK_NB, purpose, permissions, own=own)
     if held is not None:
         return held
     announcement = threading.Timer(_SILENCE, _announce, [path])
     announcement.start()
     try:
-        held = _take(path, fcntl.LOCK_EX, purpose, 0o666)
+        held = _take(path, fcntl.LOCK_EX, purpose, permissions, own=own)
     finally:
         announcement.cancel()
     assert held is not None
@@ -157,13 +158,17 @@ def _lock(path: Path, mode: int) -> int | None:
     return _take(path, mode | fcntl.LOCK_NB, BUILDS, 0o600)
 
 
-def _take(path: Path, mode: int, purpose: Purpose, permissions: int) -> int | None:
+def _take(
+    path: Path, mode: int, purpose: Purpose, permissions: int, *, own: bool = False
+) -> int | None:
     flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
     while True:
         descriptor = os.open(path, flags, permissions)
         try:
             if other := kind(os.fstat(descriptor).st_mode):
                 raise OSError(None, f"it is {other}, not a file", str(path))
+            if own and os.fstat(descriptor).st_uid != os.geteuid():
+                raise OSError(None, "it belongs to another user", str(path))
             if not lock_file(descriptor, path, mode, purpose):
                 os.close(descriptor)
                 return None

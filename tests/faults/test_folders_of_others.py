@@ -1,5 +1,6 @@
 """Folders that others could replace are not used: the kernel's answer to an attack shows it."""
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -7,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.system.files import trust
+from lumicontainer.building.file_output import check_output
+from lumicontainer.errors import HostError, InputError
+from lumicontainer.extending import extension
+from lumicontainer.system.files import partial, trust
 
 from ..conftest import HELLO, ROOT, Write
 from ..integration.people import let_in
@@ -115,6 +119,63 @@ def test_what_is_made_is_private_whatever_the_umask(tmp_path: Path) -> None:
         os.umask(before)
     modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("new", "new/cache")]
     assert modes == [0o700, 0o700]
+
+
+@pytest.mark.parametrize(
+    ("mode", "of", "is_safe"),
+    [
+        (0o1777, "me", True),
+        (0o1777, "stranger", False),
+        (0o1775, "stranger", True),
+        (0o755, "stranger", True),
+    ],
+)
+def test_an_earlier_result_is_refused_just_where_a_stranger_can_have_put_it(
+    top: Path, mode: int, of: str, *, is_safe: bool
+) -> None:
+    file = top / "small.sif"
+    file.write_text("x")
+    if of == "stranger":
+        given_away(file)
+    top.chmod(mode)
+    problem = trust.doubt_output(file, "the image", "--output")
+    assert (problem is None) is is_safe
+    assert problem is None or f"owner {STRANGER}" in problem.why
+
+
+@pytest.mark.parametrize("name", ["small.sif", "small.sqsh", "pylock.small.toml"])
+def test_a_file_of_a_stranger_never_counts_as_the_result_of_an_earlier_call(
+    top: Path, name: str
+) -> None:
+    (top / name).write_text("x")
+    given_away(top / name)
+    top.chmod(0o1777)
+    with pytest.raises(InputError, match="another user has put a file at the place of"):
+        if name == "small.sif":
+            check_output(top / name)
+        else:
+            extension.check_output(top / "small.sqsh", ())
+
+
+def test_an_extension_is_not_written_where_every_user_could_swap_it(top: Path) -> None:
+    top.chmod(0o777)
+    with pytest.raises(InputError, match="every user may write there, and it has no sticky bit"):
+        extension.check_output(top / "small.sqsh", ())
+
+
+def test_a_lock_that_a_stranger_holds_is_not_waited_for(top: Path) -> None:
+    top.chmod(0o1777)
+    names = [partial.LOCK, f"{partial.LOCK}.{os.geteuid()}"]
+    for name in names:
+        with (top / name).open("w") as held:
+            given_away(top / name)
+            fcntl.flock(held, fcntl.LOCK_EX)
+            try:
+                with partial.hold_folder(top):
+                    assert name == names[0]
+            except HostError as error:
+                assert name == names[1]
+                assert "it belongs to another user" in str(error)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.system import flock
+from lumicontainer.system.files import trust
 
 LOCK = ".lumicontainer.lock"
 
@@ -56,8 +57,10 @@ def hold_folder(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder, for results of several files that belong together.
 
     Meanwhile it has a file for that: on NFS and Lustre, a lock of a folder excludes no other node.
+    Where strangers may write too, each user has a file, because they could hold one for ever.
     """
-    with flock.hold(folder / LOCK, flock.RESULTS):
+    own = f".{os.geteuid()}" if trust.is_open_to(folder) else ""
+    with flock.hold(folder / f"{LOCK}{own}", flock.RESULTS, own=bool(own)):
         yield
 
 

@@ -33,6 +33,32 @@ def doubt(path: Path, what: str, variable: str, *, owners: bool = True) -> Probl
     return None
 
 
+def doubt_output(path: Path, what: str, option: str) -> Problem | None:
+    """Return the problem if strangers could replace a result, or have put a file there; else None.
+
+    A colleague may own its folder, and an earlier result too if strangers cannot write there.
+    """
+    if problem := doubt(path.parent, f"{what}'s folder", option, owners=False):
+        return problem
+    if not os.path.lexists(path) or not (who := is_open_to(path.parent)):
+        return None
+    info = path.lstat()
+    if not _owner(info):
+        return None
+    why = f"{who} may write to its folder, and it is not yours ({_described(info)})"
+    return Problem(
+        f"another user has put a file at the place of {what}",
+        str(path),
+        why,
+        f"name a folder of yours with {option}",
+    )
+
+
+def is_open_to(folder: Path) -> str:
+    """Return who else may put files into a folder; empty if nobody."""
+    return _strangers(folder.stat())
+
+
 def user_name(uid: int) -> str:
     """Return the name of a user, or the id if it has none."""
     try:
@@ -79,11 +105,17 @@ def _writers(info: os.stat_result) -> str:
     if stat.S_ISLNK(info.st_mode) or (folder and info.st_mode & stat.S_ISVTX):
         return ""
     what = "may write there, and it has no sticky bit" if folder else "may write to it"
+    who = _strangers(info)
+    return f"{who} {what}" if who else ""
+
+
+def _strangers(info: os.stat_result) -> str:
+    """Return who else has a mode's right to write; empty if nobody."""
     if info.st_mode & stat.S_IWOTH:
-        return f"every user {what}"
+        return "every user"
     # Members of a project write to its common folder and trust each other.
     if info.st_mode & stat.S_IWGRP and info.st_gid not in {0, os.getegid(), *os.getgroups()}:
-        return f"a group that is not yours {what}"
+        return "a group that is not yours"
     return ""
 
 
