@@ -15,11 +15,15 @@ from lumicontainer.system.programs import folder_limit
 
 pytestmark = pytest.mark.slow
 
-FILL = "mkdir -p $0/deep/er; head -c 3000000 /dev/zero >$0/deep/er/x; exec sleep 600"
+FILL = {
+    "a file": "mkdir -p $0/deep/er; head -c 3000000 /dev/zero >$0/deep/er/x",
+    "a file that has no name": "exec 3>$0/x; rm $0/x; head -c 3000000 /dev/zero >&3",
+}
 
 
+@pytest.mark.parametrize("fill", FILL.values(), ids=FILL)
 def test_a_container_that_fills_its_folder_is_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fill: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def execute(_: Path, command: Sequence[str], **__: object) -> Sequence[str]:
         return command
@@ -30,7 +34,7 @@ def test_a_container_that_fills_its_folder_is_ended(
     opened = Container(tmp_path / "image.sif", tmp_path, site)
     folder = opened.part("files")
     limits = budget.RESOLVE._replace(written=1 << 20, seconds=60)
-    command = ["bash", "-c", FILL, str(folder)]
+    command = ["bash", "-c", f"{fill}; exec sleep 600", str(folder)]
     with pytest.raises(LumicontainerError, match="it wrote more than 1048576 bytes") as error:
         opened.run(Mounts(folder), command, {}, limits=limits)
     assert error.value.problems[0].hint.startswith("add the packages one by one")
