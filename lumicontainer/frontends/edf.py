@@ -20,7 +20,9 @@ from lumicontainer.host.binds import Needs
 from lumicontainer.host.host_libraries import Mount
 from lumicontainer.image import records, sif
 from lumicontainer.image.squashfs import apply_umask
+from lumicontainer.system.files import trust
 from lumicontainer.system.files.partial import partial_file, remove_leftovers
+from lumicontainer.system.files.regular import open_regular
 from lumicontainer.system.files.write import replace
 
 SUFFIX = ".squashfs"
@@ -58,16 +60,16 @@ def write_squashfs(image: Path) -> None:
     Raises ``InputError`` if the image has an overlay, because the engine reads one file system, and
     if a file of another program has the name of the copy.
     """
-    target = _squashfs(image)
-    mark, last_block = (
-        f"{_MARK}{image_id(image)}\n".encode().ljust(_BLOCK, b"\0"),
-        _last_block(target),
-    )
-    if last_block == mark:
+    target, root = _squashfs(image), sif.root(image)
+    hint = "move the image to a folder of yours"
+    if problem := trust.doubt_file(target, "the copy of its files", hint):
+        raise InputError(problem)
+    mark = f"{_MARK}{image_id(image)}\n".encode().ljust(_BLOCK, b"\0")
+    last_block, size = _read_end(target)
+    if last_block == mark and size == root.size + _BLOCK:
         return
     if os.path.lexists(target) and not last_block.startswith(_MARK.encode()):
         raise InputError(in_the_way(target, "move it, or the image, to another folder"))
-    root = sif.root(image)
     if sif.has_overlay(image):
         what, why = "the image has an overlay of yours", "CSCS's container engine reads none"
         raise InputError(Problem(what, str(image), why, "name the image without it"))
@@ -83,12 +85,12 @@ def write_squashfs(image: Path) -> None:
         replace(partial, target)
 
 
-def _last_block(path: Path) -> bytes:
-    """Return the last block of a file; empty if it has none."""
-    with suppress(OSError), path.open("rb") as file:
-        file.seek(-_BLOCK, os.SEEK_END)
-        return file.read()
-    return b""
+def _read_end(path: Path) -> tuple[bytes, int]:
+    """Return the last block of a file, which is empty if it has none, and the file's size."""
+    with suppress(OSError), open_regular(path) as file:
+        size = file.seek(-_BLOCK, os.SEEK_END) + _BLOCK
+        return file.read(_BLOCK), size
+    return b"", 0
 
 
 def _squashfs(image: Path) -> Path:

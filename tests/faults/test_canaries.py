@@ -279,9 +279,9 @@ def watched_commands() -> Iterator[list[str]]:
 
     def watch() -> None:
         while not over.wait(0.02):
-            for each in Path("/proc").glob("[0-9]*/cmdline"):
+            for each in Path("/proc").glob("[0-9]*"):
                 with suppress(OSError):
-                    found.extend(search(each.read_bytes(), "a command line"))
+                    found.extend(search((each / "cmdline").read_bytes(), "a command line"))
 
     thread = threading.Thread(target=watch)
     thread.start()

@@ -1,6 +1,7 @@
 """Folders that others could replace are not used: the kernel's answer to an attack shows it."""
 
 import fcntl
+import json
 import os
 import subprocess
 import sys
@@ -11,12 +12,15 @@ import pytest
 from lumicontainer.building.file_output import check_output
 from lumicontainer.errors import HostError, InputError
 from lumicontainer.extending import extension
+from lumicontainer.frontends.edf import SUFFIX, write_squashfs
 from lumicontainer.system.files import partial, trust
 
 from ..conftest import HELLO, ROOT, Write
 from ..integration.people import let_in
 from ..namespaces import as_root
 from ..programs import run
+from ..unit.verify.test_inspect import HELLO as RECORD
+from ..unit.verify.test_inspect import made
 
 STRANGER = 65_533
 """The number of a user, and of its group, whom the host does not know."""
@@ -141,6 +145,16 @@ def test_an_earlier_result_is_refused_just_where_a_stranger_can_have_put_it(
     problem = trust.doubt_output(file, "the image", "--output")
     assert (problem is None) is is_safe
     assert problem is None or f"owner {STRANGER}" in problem.why
+
+
+def test_a_copy_for_another_engine_is_not_taken_from_a_stranger(top: Path) -> None:
+    image = made(top, json.dumps(RECORD))
+    write_squashfs(image)
+    top.chmod(0o1777)
+    write_squashfs(image)
+    given_away(image.with_name(f"{image.name}{SUFFIX}"))
+    with pytest.raises(InputError, match="another user has put a file at the place of the copy"):
+        write_squashfs(image)
 
 
 @pytest.mark.parametrize("name", ["small.sif", "small.sqsh", "pylock.small.toml"])

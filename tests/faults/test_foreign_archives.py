@@ -151,6 +151,7 @@ ODD_ARCHIVES: dict[str, tuple[bytes, str]] = {
     "a loop of links": (link("l", "m") + link("m", "l") + member("l/f"), "its links are a loop"),
     "a link to itself": (link("l", "l") + member("l/f"), "its links are a loop"),
     "a hard link to itself": (hard("h", "h"), "it is a hard link to no file"),
+    "a hard link to a long name": (pax(record("linkpath", "x" * 300)) + hard("h", "x"), LONG),
     "a hard link to nothing": (hard("h", "missing"), "it is a hard link to no file"),
     "a hard link to a folder": (folder("d") + hard("h", "d"), "it is a hard link to no file"),
     "a hard link into a file": (FILE + hard("h", "f/x"), "a folder of its path is a file"),

@@ -56,9 +56,9 @@ class _Guarded(Guarded):
 
 
 def _command_lines() -> Iterator[bytes]:
-    for process in Path("/proc").glob("[0-9]*/cmdline"):
+    for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            yield process.read_bytes()
+            yield (process / "cmdline").read_bytes()
 
 
 @pytest.fixture

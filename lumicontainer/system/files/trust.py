@@ -36,22 +36,21 @@ def doubt(path: Path, what: str, variable: str, *, owners: bool = True) -> Probl
 def doubt_output(path: Path, what: str, option: str) -> Problem | None:
     """Return the problem if strangers could replace a result, or have put a file there; else None.
 
-    A colleague may own its folder, and an earlier result too if strangers cannot write there.
+    A colleague may own its folder.
     """
-    if problem := doubt(path.parent, f"{what}'s folder", option, owners=False):
-        return problem
+    folder = doubt(path.parent, f"{what}'s folder", option, owners=False)
+    return folder or doubt_file(path, what, f"name a folder of yours with {option}")
+
+
+def doubt_file(path: Path, what: str, hint: str) -> Problem | None:
+    """Return the problem if a stranger has put a file there; a colleague may have."""
     if not os.path.lexists(path) or not (who := is_open_to(path.parent)):
         return None
     info = path.lstat()
     if not _owner(info):
         return None
     why = f"{who} may write to its folder, and it is not yours ({_described(info)})"
-    return Problem(
-        f"another user has put a file at the place of {what}",
-        str(path),
-        why,
-        f"name a folder of yours with {option}",
-    )
+    return Problem(f"another user has put a file at the place of {what}", str(path), why, hint)
 
 
 def is_open_to(folder: Path) -> str:

@@ -1,6 +1,7 @@
 """The copy of an image's file system is that image's, and replaces no file of others."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -53,6 +54,20 @@ def test_a_file_of_another_program_is_not_replaced_by_a_copy(
     with pytest.raises(InputError, match="a file of another program is in the way"):
         write_squashfs(image)
     assert copy.read_bytes() == content
+
+
+def test_a_pipe_in_the_place_of_the_copy_is_not_waited_for(tmp_path: Path) -> None:
+    image = image_of(tmp_path / "one", "one")
+    os.mkfifo(image.with_name("x.sif.squashfs"))
+    with pytest.raises(InputError, match="a file of another program is in the way"):
+        write_squashfs(image)
+
+
+def test_a_copy_of_another_size_is_written_again(tmp_path: Path) -> None:
+    image = image_of(tmp_path / "one", "one")
+    first, copy = copied(image), image.with_name("x.sif.squashfs")
+    copy.write_bytes(b"x" * 100 + first[-4096:])
+    assert copied(image) == first
 
 
 TABLE = 'A = "x"\n[com.lumi.hooks]\ncommand'

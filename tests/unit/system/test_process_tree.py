@@ -54,9 +54,9 @@ def run_and_read(script: str, patience: logged.Patience = BRIEF) -> tuple[int | 
 def alive(mark: str) -> list[str]:
     """Return the processes whose command has a word."""
     found = []
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
+    for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            found.append(file.read_bytes().decode(errors="replace"))
+            found.append((folder / "cmdline").read_bytes().decode(errors="replace"))
     return [command for command in found if mark in command]
 
 

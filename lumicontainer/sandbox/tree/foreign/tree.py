@@ -127,6 +127,7 @@ class Tree:
         target = split(member.target)
         if not target or ".." in target:
             raise refusal(member.name, OUT)
+        require_path(member.name, target)
         with (
             self._enter(parts[:-1], member.name) as folder,
             self._enter(target[:-1], member.name) as source,
