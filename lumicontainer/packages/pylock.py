@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import date, time
 from pathlib import PurePath
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from packaging.pylock import Package, Pylock, PylockValidationError
 
@@ -26,9 +26,22 @@ class PylockError(ValueError):
 def read_pylock(text: str) -> Pylock:
     """Return a lock; raise ``PylockError`` for a text that is none."""
     try:
-        return Pylock.from_dict(read_toml(text))
+        lock = Pylock.from_dict(read_toml(text))
     except (TomlError, PylockValidationError) as error:
         raise PylockError(str(error)) from error
+    for package in lock.packages:
+        for address in _addresses(package):
+            if not unquote(address).isprintable():  # No path has a zero byte.
+                raise PylockError(f"the address of {package.name} is invalid: {address!a:.100}")
+    return lock
+
+
+def _addresses(package: Package) -> Iterator[str]:
+    """Yield the URLs and paths of a package."""
+    for each in (package.sdist, package.archive, package.vcs, *(package.wheels or ())):
+        yield from filter(None, (each.url, each.path) if each else ())
+    if package.directory:
+        yield package.directory.path
 
 
 def pylock_text(lock: Pylock) -> str:

@@ -48,3 +48,22 @@ def test_a_lock_is_written_as_it_was_read() -> None:
 def test_what_is_no_lock_is_refused(text: str) -> None:
     with pytest.raises(PylockError):
         read_pylock(text)
+
+
+HASHES = "hashes = { sha256 = '00' }"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f'wheels = [{{ path = "a\\u0000b/a-1.0-py3-none-any.whl", {HASHES} }}]',
+        f'wheels = [{{ url = "file:///a%00b/a-1.0-py3-none-any.whl", {HASHES} }}]',
+        f'sdist = {{ path = "a\\nb/a-1.0.tar.gz", {HASHES} }}',
+        f'archive = {{ path = "a\\u0000b", {HASHES} }}',
+        'directory = { path = "a\\u0000b" }',
+        'vcs = { type = "git", path = "a\\u0000b", commit-id = "0" }',
+    ],
+)
+def test_an_address_that_no_file_can_have_is_refused(source: str) -> None:
+    with pytest.raises(PylockError, match="the address of a is invalid: "):
+        read_pylock(f'{LOCK}[[packages]]\nname = "a"\nversion = "1.0"\n{source}\n')
