@@ -109,6 +109,7 @@ LAYER = model.Layer(
         pip_installs=(model.PipInstall("wheel", "index"),),
         locked=("idna==3.1",),
         indexed={"https://wheels.example": ("torch==2.9",)},
+        built=(model.BuiltSource(("held==1.0",), ("scm==8.0",)),),
     ),
     providers={
         "first": model.Provider(apt("c"), {"1.0": apt("d")}),

@@ -31,6 +31,7 @@ FIELDS = {
     "Content": STEP,
     **dict.fromkeys(("Content.apt_versions", "Content.image", "Expects"), NOTHING),
     **dict.fromkeys(("Content.provides", "PipInstall.package"), RECORD),
+    "BuiltSource": STEP,
     "PipInstall.index_parameter": NOTHING,
     **dict.fromkeys(("Layer.name", "Layer.requires"), CASE),
     "Layer.secrets": STEP,
