@@ -201,6 +201,9 @@ class _Reader(ShellReader):
     def _environment(self, line: FileLine, each: Section) -> None:
         del line
         for row in self._rows(each):
+            if "drop" in replacement_for("commands", row.text):
+                row.decided("commands", row.text)
+                continue
             assignments = parsed("environment", [row.text]).environ
             if not assignments:
                 row.refuse("only variables with a value can be carried over")

@@ -55,6 +55,8 @@ from lumicontainer.system.terminal.masking import has_password, is_secret, names
 _COPIED_FROM = re.compile(r"from=([^\s,]+)")
 _MAX_DEPTH = 50
 """Stages that copy from each other, one after the other."""
+_SHORT_ADDRESS = re.compile(r"^([\w.-]+@[\w.-]+):(?!//)")
+"""Begins the address of a repository, as git and ssh write it."""
 _OPTION = re.compile(r"--([\w-]+)(?:=(\S+))?\s+")
 
 
@@ -319,8 +321,9 @@ class _Reader(ShellReader):
         place = self._target(target if not many or target.endswith("/") else f"{target}/")
         for source in sources:
             part = line.part(f"{name} {source} {target}") if many else line
-            if "://" in source:
-                part.refuse_source(added_source(source, checksum))
+            address = _SHORT_ADDRESS.sub(r"ssh://\1/", source)
+            if "://" in address:
+                part.refuse_source(added_source(address, checksum))
             elif name == "ADD" and ARCHIVE.search(source):
                 part.refuse("unpack it in a RUN line, or name it as a source")
             else:

@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 
 import yaml
 
-_SPEC = re.compile(r"(?:[\w./-]+::)?([A-Za-z0-9_][\w.-]*+)\s*+([^\[\]]*)")
+_SPEC = re.compile(r"(?:([\w./-]+)::)?([A-Za-z0-9_][\w.-]*+)\s*+([^\[\]]*)")
 _RANGE = re.compile(r"(?:[<>!~]=?|==)[\w.*+!]+(?:\s*,\s*(?:[<>!~]=?|==)[\w.*+!]+)*")
+_PLACE = re.compile(r".*/([\w.-]+)(?:/label/[\w.-]+)?/(?:noarch|linux-\w+)/[^/]+")
+"""The URL of a package, below the name of its channel."""
 _FILE = re.compile(r"(.+)-([^-]+)-([^-]+)\.(?:conda|tar\.bz2)")
 _NUMBER = r"[0-9][\w.!+]*?"
 EXPLICIT = "@EXPLICIT"
@@ -28,6 +30,8 @@ class CondaPackage(NamedTuple):
     version: str = ""
     """The versions that are meant, as pip writes them; empty for any."""
     build: str = ""
+    channel: str = ""
+    """The channel that has it; empty if nothing says which."""
 
     def is_python(self) -> bool:
         """Return whether its build says that it is a package of Python."""
@@ -38,13 +42,16 @@ def read_package(text: str) -> CondaPackage | None:
     """Return the package that a word or a line of conda names; None if it cannot be read."""
     bare = text.strip()
     if "://" in bare:
-        match = _FILE.fullmatch(PurePosixPath(bare.partition("#")[0]).name)
-        return CondaPackage(match[1].lower(), f"=={match[2]}", match[3]) if match else None
+        address = bare.partition("#")[0]
+        match, place = _FILE.fullmatch(PurePosixPath(address).name), _PLACE.fullmatch(address)
+        channel = place[1] if place else address
+        return CondaPackage(match[1].lower(), f"=={match[2]}", match[3], channel) if match else None
     parts = _SPEC.fullmatch(bare)
     if not parts:
         return None
-    meant = _meant(parts[2].strip())
-    return None if meant is None else CondaPackage(parts[1].lower(), *meant)
+    meant = _meant(parts[3].strip())
+    channel = (parts[1] or "").partition("/")[0]
+    return None if meant is None else CondaPackage(parts[2].lower(), *meant, channel)
 
 
 def _meant(text: str) -> tuple[str, str] | None:
@@ -53,6 +60,8 @@ def _meant(text: str) -> tuple[str, str] | None:
         return "", ""
     if _RANGE.fullmatch(text):
         return text.replace(" ", ""), ""
+    if limited := re.fullmatch(rf"({_RANGE.pattern})[ =]+([A-Za-z*_]\S*)", text):
+        return limited[1].replace(" ", ""), limited[2]
     match = re.fullmatch(
         rf"(?P<equals>=*)\s*(?P<number>{_NUMBER}|\*)(?P<any>\.?\*)?(?:[ =]+(?P<build>\S+))?", text
     )
@@ -78,8 +87,10 @@ def pypi_name(package: CondaPackage) -> str:
     if other := table["to_python"].get(package.name):
         return str(other)
     plain = package.name.replace("_", "-")
-    by_pip = package.build.startswith("pypi")  # As conda list names what pip installed.
-    return plain if by_pip or plain in table["same"] or package.is_python() else ""
+    by_pip = package.build.startswith(("pypi", "<pip>"))  # As conda list names what pip installed.
+    is_public = package.channel in ("", *table["channels"])
+    by_build = by_pip or (is_public and package.is_python())
+    return plain if by_build or plain in table["same"] else ""
 
 
 def debian_name(package: CondaPackage) -> str:
@@ -92,9 +103,14 @@ def is_below_python(package: CondaPackage) -> bool:
     return any(fnmatchcase(package.name, each) for each in _table()["below_python"])
 
 
+def is_for_mpi(package: CondaPackage) -> bool:
+    """Return whether a package is built with MPI, as none of PyPI and Debian is."""
+    return package.build.startswith("mpi_")
+
+
 def reason_against(package: CondaPackage) -> str:
     """Return why PyPI does not have what a package is; empty if it may have it."""
-    if package.build.startswith("mpi_"):
+    if is_for_mpi(package):
         return "PyPI has no build of it for MPI; write a layer that compiles it"
     rows = (row for row in _table()["not_in_pypi"] if package.name in row["names"])
     return next((str(row["refuse"]) for row in rows), "")

@@ -9,9 +9,9 @@ from lumicontainer.extending.reading.indexes import IndexOption, read_index_opti
 from lumicontainer.extending.reading.lines import PackageLine
 from lumicontainer.packages.indexes import project_indexes
 from lumicontainer.packages.project import BUILD, DEPENDENCIES, listed_requirements
+from lumicontainer.packages.project_sources import ProjectSources
 from lumicontainer.packages.pylock import PylockError, hashes_of, read_pylock, requirement_of
 from lumicontainer.packages.toml import TomlError, read_toml
-from lumicontainer.packages.uv_sources import UvSources
 
 _NAMES = {"--index": "--extra-index-url", "--default-index": "--index-url"}
 """By option of uv: that of pip."""
@@ -29,7 +29,7 @@ def requirements(text: str, file: str, problems: Problems) -> Iterator[PackageLi
         hint = "list them in [project] (PEP 621), or write a requirements.txt"
         problems.add("the file names no dependencies", file, hint=hint)
     else:
-        sources, folder = UvSources(data), Path(file).parent.absolute()
+        sources, folder = ProjectSources(data), Path(file).parent.absolute()
         for line in _listed(data, DEPENDENCIES, file, problems):
             place = sources.place(line.text, folder)
             if isinstance(place, Fault):

@@ -16,6 +16,7 @@ from lumicontainer.packages.conda import (
     EXPLICIT,
     debian_name,
     is_below_python,
+    is_for_mpi,
     pypi_name,
     read_package,
     reason_against,
@@ -23,6 +24,8 @@ from lumicontainer.packages.conda import (
 from lumicontainer.packages.environment import KEY, Dependency, dependencies
 from lumicontainer.system.files.recipe_folder import display
 
+_ROW = r"([\w.-]+)\s+(\d\S*)\s+(\S+)(?:\s+([\w./-]+))?"
+"""A row of ``conda list``: the name, the version, the build and the channel."""
 _OF_PIP = re.compile(r"#\s*pip\s+(\S+)\s+@\s+(\S+)")
 """A package of pip in a list of conda-lock, which is a comment to conda."""
 
@@ -72,12 +75,12 @@ def _add_dependency(line: FileLine, each: Dependency) -> None:
 
 
 def is_list(text: str) -> bool:
-    """Return whether a text is what ``conda list`` exports: URLs, or a build behind each name."""
+    """Return whether a text is what ``conda list`` prints: URLs, or a build behind each name."""
     lines = [line.strip() for line in text.splitlines()]
     bare = [line for line in lines if line and not line.startswith("#")]
-    return EXPLICIT in bare or (
-        bool(bare) and all(re.fullmatch(r"[\w.-]+=[^=\s]+=[^=\s]+", line) for line in bare)
-    )
+    forms = (r"[\w.-]+=[^=\s]+=[^=\s]+", _ROW)
+    same = (bool(bare) and all(re.fullmatch(form, line) for line in bare) for form in forms)
+    return EXPLICIT in bare or any(same)
 
 
 def read_specs(draft: Draft, name: str) -> None:
@@ -85,6 +88,9 @@ def read_specs(draft: Draft, name: str) -> None:
     for line in file_lines(draft, name):
         if line.text == EXPLICIT:
             line.note(NOT_NEEDED, "packages come from apt and pip")
+        elif row := re.fullmatch(_ROW, line.text):
+            package, version, build, channel = row.groups()
+            add_package(line.part(f"{channel or 'defaults'}::{package}={version}={build}"))
         else:
             add_package(line)
     for number, text in enumerate(read_imported(draft, name).split("\n"), 1):
@@ -113,6 +119,10 @@ def add_package(line: FileLine) -> None:
         return
     if is_below_python(package):
         line.note(NOT_NEEDED, "the base and the wheels have it")
+    elif is_for_mpi(package):
+        line.refuse(
+            "it is built for MPI, and no package of Debian or PyPI is; compile it in a layer"
+        )
     elif debian := debian_name(package):
         line.draft.apt.setdefault(debian)
         line.note(CARRIED, f"as the Debian package {debian}")

@@ -1,10 +1,12 @@
 """Read what a project requires: ``pyproject.toml`` (PEP 621), and locks of uv and PEP 751."""
 
+import contextlib
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
 from lumicontainer.errors import Fault, InputError, Problem
@@ -13,6 +15,7 @@ from lumicontainer.importing.lists.requirements import add_option, add_requireme
 from lumicontainer.packages.indexes import other_indexes, project_indexes, toml_table
 from lumicontainer.packages.lines import Option
 from lumicontainer.packages.project import DEPENDENCIES, listed_requirements
+from lumicontainer.packages.project_sources import ProjectSources
 from lumicontainer.packages.pylock import PylockError, hashes_of, read_pylock, requirement_of
 from lumicontainer.packages.toml import TomlError, read_toml
 from lumicontainer.packages.uv_lock import (
@@ -22,9 +25,10 @@ from lumicontainer.packages.uv_lock import (
     own_projects,
     read_packages,
 )
-from lumicontainer.packages.uv_sources import UvSources
 from lumicontainer.system.files.recipe_folder import display
 
+_CHOOSE = "name what you need of it under packages.python"
+_CHOICE = re.compile(r"\b(extras|dependency_groups)\b")
 _OF_PROJECT = "it is a file or a folder of the project, and an index may have another package"
 
 
@@ -42,13 +46,14 @@ def read_project(draft: Draft, name: str) -> None:
         raise InputError(Problem("expected a project with dependencies", name, hint=hint))
     if DEPENDENCIES[1] not in project:
         raise InputError(_lists_none(name, project))
-    sources = UvSources(data)
+    sources = ProjectSources(data)
     for each in limit_entries(name, listed_requirements(data, DEPENDENCIES), "requirement"):
         if isinstance(each, Fault):
             FileLine(draft, name, 1, "dependencies").refuse(each.what)
         else:
             _add_required(_line(draft, name, text, each), sources)
     _add_indexes(draft, name, text, project_indexes(data))
+    _note_limits(FileLine(draft, name, 1), text, data)
     _note_rest(FileLine(draft, name, 1), text, data)
 
 
@@ -65,7 +70,7 @@ def _add_indexes(draft: Draft, name: str, text: str, indexes: Iterable[Option]) 
         add_option(_line(draft, name, text, each.value), *each)
 
 
-def _add_required(line: FileLine, sources: UvSources) -> None:
+def _add_required(line: FileLine, sources: ProjectSources) -> None:
     """Add a requirement from where uv takes it, if the project says so."""
     place = sources.place(line.text, PurePosixPath("/"))
     name = re.split(r"[^\w.-]", line.text.strip())[0]
@@ -75,20 +80,50 @@ def _add_required(line: FileLine, sources: UvSources) -> None:
         line.refuse(_OF_PROJECT if isinstance(place, str) else place.why)
 
 
+def _note_limits(line: FileLine, text: str, data: Mapping[str, Any]) -> None:
+    """Add what limits versions: of Python, and of packages that others require."""
+    python, version = data["project"].get("requires-python"), line.draft.goal.python
+    with contextlib.suppress(InvalidSpecifier):
+        if isinstance(python, str) and version not in SpecifierSet(python):
+            here = _line(line.draft, line.file, text, "requires-python")
+            here.part(f"requires-python {python}").replace("python", f"{python} was asked for")
+    tool = toml_table(data, "tool")
+    for key in ("override-dependencies", "constraint-dependencies"):
+        if toml_table(tool, "uv").get(key):
+            _line(line.draft, line.file, text, key).decided("pip_options", "--override")
+    if toml_table(toml_table(toml_table(tool, "pdm"), "resolution"), "overrides"):
+        here = _line(line.draft, line.file, text, "tool.pdm.resolution.overrides")
+        here.decided("pip_options", "--override")
+
+
 def _note_rest(line: FileLine, text: str, data: Mapping[str, Any]) -> None:
     """Add what a user may choose by name."""
     tables = {
         "project.optional-dependencies": toml_table(data["project"], "optional-dependencies"),
         "dependency-groups": toml_table(data, "dependency-groups"),
+        **_groups_of_tools(toml_table(data, "tool")),
     }
     for name, groups in tables.items():
         for group in limit_entries(line.file, groups, "group"):
-            here = _line(line.draft, line.file, text, f"{group} =")
+            word = f"{name}.{group}" if f"{name}.{group}" in text else f"{group} ="
+            here = _line(line.draft, line.file, text, word)
             _note_choice(here.part(f"{name}.{group}"))
 
 
+def _groups_of_tools(tool: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    """Return the groups in tables of uv, Poetry, PDM and Hatch, by the names of the tables."""
+    uv, poetry, pdm = (toml_table(tool, name) for name in ("uv", "poetry", "pdm"))
+    dev = "dev-dependencies"
+    return {
+        "tool.uv": {dev: uv[dev]} if uv.get(dev) else {},
+        "tool.poetry.group": toml_table(poetry, "group"),
+        f"tool.pdm.{dev}": toml_table(pdm, dev),
+        "tool.hatch.envs": toml_table(toml_table(tool, "hatch"), "envs"),
+    }
+
+
 def _note_choice(line: FileLine) -> None:
-    line.note(NOT_NEEDED, "name what you need of it under packages.python")
+    line.note(NOT_NEEDED, _CHOOSE)
 
 
 def _line(draft: Draft, name: str, text: str, word: str) -> FileLine:
@@ -160,5 +195,8 @@ def read_locked_packages(draft: Draft, name: str) -> None:
             line.refuse(meant.why)
         else:
             add_requirement(line.part(meant), meant, hashed=bool(hashes_of(each)))
+            row, chosen = draft.lines[-1], _CHOICE.search(str(each.marker or ""))
+            if chosen and row.outcome == NOT_NEEDED:
+                draft.lines[-1] = row._replace(text=each.name, note=_CHOOSE)
     indexes = other_indexes(each.index for each in lock.packages)
     _add_indexes(draft, name, text, indexes)

@@ -26,8 +26,11 @@ from lumicontainer.packages.indexes import option_of_setting
 from lumicontainer.packages.lines import EDITABLE, FILES, HASH, Option, read_line
 from lumicontainer.system.files.recipe_folder import read_bytes
 
-_FILE = re.compile(r"(?i)^(?!ruamel\.)[^\s@:=<>!~;]*\.(txt|in|toml|lock|whl|cfg|ya?ml)(\[[^]]*])?$")
+_FILE = re.compile(
+    r"(?i)^(?:file:|(?!ruamel\.))[^\s@:=<>!~;]*\.(txt|in|toml|lock|whl|cfg|ya?ml)(\[[^]]*])?$"
+)
 """A word that names a file, though some are names of packages by their letters."""
+_VARIABLE = re.compile(r"\$\{\w+\}")
 _SETTING = re.compile(r"(?:(?:PIP|UV)_|(?:global|site|install|wheel|download)\.)([\w-]+)")
 _SET = re.compile(r"(?<![\w$-])(?:(?:PIP|UV)_\w+(?==)|(?:global|site|install)\.[\w-]+(?=\s))")
 _CONFIG_FILE = "config_file"
@@ -169,6 +172,9 @@ def add_requirement(line: FileLine, text: str, *, hashed: bool = False) -> None:
         named = bare.partition(" @ ")[0] if " @ " in bare else name
         if not line.decided("python", package_of(named)):
             line.refuse_source(source)
+        return
+    if _VARIABLE.search(bare):
+        line.refuse("it has a variable without a known value")
         return
     try:
         read = Requirement(bare)

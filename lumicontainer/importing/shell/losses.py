@@ -76,7 +76,7 @@ class Losses:
         self._names: dict[str, Lost] = {}
         self._variables: dict[str, Lost] = {}
         self._present: set[str] = set()
-        """What later lines make below a folder that is not there."""
+        """Paths that later lines make below a folder that is not there."""
 
     def lose(self, path: str, folder: str, outcome: str = NOT_CARRIED, layer: str = "") -> None:
         """Add a file or a folder that is not there, by its whole name."""

@@ -34,6 +34,13 @@ def test_a_package_of_git_is_taken_from_there(tmp_path: Path, revision: str) -> 
     assert found.lines == ()
 
 
+def test_a_package_of_git_is_taken_from_where_poetry_does(tmp_path: Path) -> None:
+    of = '{ git = "https://example.org/f.git", tag = "v1", develop = true }'
+    table = f"[tool.poetry.dependencies]\npython = '>=3.9'\nmy-fork = {of}\n"
+    (reference,) = read(tmp_path, "my-fork", table).references
+    assert (reference.git, reference.revision) == ("https://example.org/f.git", "v1")
+
+
 def test_a_package_of_a_folder_is_taken_from_there(tmp_path: Path) -> None:
     library = tmp_path / "libs/my-fork"
     library.mkdir(parents=True)

@@ -44,8 +44,8 @@ def test_what_pip_cannot_say_is_no_package(text: str) -> None:
 
 
 def test_a_url_of_an_explicit_list_has_the_version_in_its_name() -> None:
-    url = "https://channel.example/linux-64/scikit-learn-1.5.0-py311he08f58d_1.conda#0123abc"
-    found = CondaPackage("scikit-learn", "==1.5.0", "py311he08f58d_1")
+    url = "https://channel.example/main/linux-64/scikit-learn-1.5.0-py311he08f58d_1.conda#0123abc"
+    found = CondaPackage("scikit-learn", "==1.5.0", "py311he08f58d_1", "main")
     assert read_package(url) == found
     assert read_package("https://channel.example/a.conda") is None
 
