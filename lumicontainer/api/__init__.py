@@ -52,6 +52,13 @@ if TYPE_CHECKING:
     )
     from lumicontainer.api.image import Image, inspect, run
     from lumicontainer.api.importing import Imported, ImportRequest, import_file
+    from lumicontainer.api.jobs import (
+        JobRequest,
+        JobScript,
+        job_script,
+        submit_job,
+        wait_for_job,
+    )
     from lumicontainer.api.locking import LockRequest, WrittenLock, lock
     from lumicontainer.api.recipes import RecipeRequest
     from lumicontainer.api.rendering import Rendered, RenderRequest, render
@@ -68,13 +75,10 @@ if TYPE_CHECKING:
     from lumicontainer.api.starting import (
         Binds,
         ImageRequest,
-        JobRequest,
-        JobScript,
         KernelRequest,
         ModuleRequest,
         WrittenModules,
         find_binds,
-        job_script,
         reframe_test,
         write_kernel,
         write_module_files,
@@ -169,9 +173,11 @@ __all__ = [
     "run_build",
     "run_verification",
     "show",
+    "submit_job",
     "verify",
     "verify_cache",
     "verify_shared",
+    "wait_for_job",
     "write_kernel",
     "write_module_files",
 ]
@@ -235,6 +241,13 @@ _NAMES: Mapping[str, Sequence[str]] = {
         "inspect",
         "run",
     ),
+    "api.jobs": (
+        "JobRequest",
+        "JobScript",
+        "job_script",
+        "submit_job",
+        "wait_for_job",
+    ),
     "api.locking": (
         "LockRequest",
         "WrittenLock",
@@ -265,13 +278,10 @@ _NAMES: Mapping[str, Sequence[str]] = {
     "api.starting": (
         "Binds",
         "ImageRequest",
-        "JobRequest",
-        "JobScript",
         "KernelRequest",
         "ModuleRequest",
         "WrittenModules",
         "find_binds",
-        "job_script",
         "reframe_test",
         "write_kernel",
         "write_module_files",

@@ -30,7 +30,6 @@ from lumicontainer.host.binds import (
     takes_of_host,
 )
 from lumicontainer.image import records, sif
-from lumicontainer.jobs.follow import SbatchOptions
 from lumicontainer.system.user_namespaces import namespace_options
 from lumicontainer.verify import job
 from lumicontainer.verify.subject import read_subject
@@ -107,53 +106,6 @@ def find_binds(request: ImageRequest, *, static: bool = False) -> Binds:
         return Binds(needs, platform, (), needs.problems)
     problems = (*needs.problems, *missing_of_user(os.environ))
     return Binds(needs, platform, namespace_options(), problems)
-
-
-@dataclass(frozen=True)
-class JobRequest(ImageRequest):
-    """Say what a batch script runs on each rank, and what it asks Slurm for."""
-
-    command: Sequence[str] = ()
-    nodes: int = 1
-    tasks_per_node: int | None = None
-    """By default one for each GPU of the platform, two without GPUs."""
-    time: str = ""
-    partition: str = ""
-    account: str = ""
-
-    def options(self, platform: Platform) -> list[str]:
-        """Return the options of sbatch: all of each node, if it has GPUs."""
-        name = re.sub(r"[^\w.-]", "_", self.image.stem)
-        wishes = SbatchOptions(self.partition, self.account, self.time)
-        options = [f"--job-name={name}", *wishes.options(), f"--nodes={self.nodes}"]
-        options += [f"--ntasks-per-node={self.tasks_per_node or job.tasks(platform)}"]
-        if platform.gpus:
-            options += [f"--gpus-per-node={len(platform.gpus)}", "--exclusive", "--mem=0"]
-        return options
-
-
-class JobScript(NamedTuple):
-    """Hold the text of a batch script, and the warnings about its image."""
-
-    text: str
-    problems: Sequence[Problem]
-
-
-def job_script(request: JobRequest) -> JobScript:
-    """Return a batch script, which needs no lumicontainer on the nodes."""
-    binds = find_binds(request, static=True)
-    platform, image = binds.platform, request.image.absolute()
-    start = [platform.engine, "exec", str(image), *request.command]
-    if not platform.engine:
-        start = find_engine().execute(image, request.command, binds=())
-    text = fill(
-        "srun.sh.j2",
-        options=request.options(platform),
-        binds=binds.value,
-        exports=binds.needs.exports,
-        command=start,
-    )
-    return JobScript(text, binds.problems)
 
 
 @dataclass(frozen=True)

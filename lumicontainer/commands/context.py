@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from lumicontainer.host.recipes import refuse_other_words
 from lumicontainer.jobs import slurm
+from lumicontainer.system import units
 from lumicontainer.system.terminal.progress import FORMS
 
 R = TypeVar("R")
@@ -82,6 +83,13 @@ def slurm_name(text: str) -> str:
     if not _SLURM_NAME.fullmatch(text):
         raise argparse.ArgumentTypeError(f"expected a name of Slurm, got {text!r}")
     return text
+
+
+def memory(text: str) -> int:
+    """Read the size of an option with its unit, which sbatch would take for megabytes; in bytes."""
+    if not re.fullmatch(r"(?a)[1-9]\d{0,8}[MGT]", text):
+        raise argparse.ArgumentTypeError(f"expected a size such as 120G, got {text!r}")
+    return units.parse_size(text, "")
 
 
 ACCOUNT: Mapping[str, Any] = {

@@ -98,6 +98,21 @@ def run(
         raise
 
 
+def watch(number: str, log: Path | None, listener: Listener) -> None:
+    """Pass on the log of a job that is submitted already, until the job is over."""
+    lines = _GrowingLog(log, listener.on_line) if log else None
+    over = _looks(number, listener)
+    while True:
+        has_more = lines.pass_on() if lines else False
+        if next(over) and not has_more:
+            break
+        if listener.stop.wait(0 if has_more else _TURN):
+            raise Interrupted
+    if lines:
+        lines.pass_on()
+        lines.close()
+
+
 class _GrowingLog:
     """Pass on the lines of a log that a job writes, and a long line piece by piece."""
 

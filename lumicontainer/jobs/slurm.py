@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 from lumicontainer.errors import HostError, JobError, Problem
@@ -109,15 +110,28 @@ def require(hint: str) -> None:
 
 
 def check(options: Sequence[str], partition: str) -> None:
-    """Raise ``JobError`` if Slurm would never run a job; ``options`` are those of sbatch.
-
-    If nodes are out of service, Slurm cannot distinguish a job that waits from one that is too
-    large. The reason in the queue then decides.
-    """
-    done = _run("sbatch", "--test-only", *options, limits=budget.QUESTION)
-    why = clean(done.stderr).strip()
-    if done.returncode and not (_NOT_NOW.search(why) and _out_of_service(partition)):
+    """Raise ``JobError`` if Slurm would never run a job; ``options`` are those of sbatch."""
+    if why := why_never(options, partition):
         raise refused(why)
+
+
+def why_never(options: Sequence[str], partition: str, script: bytes = b"") -> str:
+    """Return why Slurm would never run a job, or cannot be asked; empty if it may run.
+
+    ``script`` is the text of the batch script, unless the options name its file. If nodes are out
+    of service, Slurm cannot distinguish a job that waits from one that is too large. The reason in
+    the queue then decides.
+    """
+    done = _run("sbatch", "--test-only", *options, limits=budget.QUESTION, stdin=script)
+    why = clean(done.stderr).strip()
+    if not done.returncode or (_NOT_NOW.search(why) and _out_of_service(partition)):
+        return ""
+    return why or f"sbatch ended with {done.returncode}"
+
+
+def cannot_be_asked(why: str) -> bool:
+    """Return whether an answer of sbatch says that it reached no Slurm."""
+    return bool(_AWAY.search(why))
 
 
 def _out_of_service(partition: str) -> bool:
@@ -130,10 +144,11 @@ def _out_of_service(partition: str) -> bool:
     return any(not _IN_SERVICE.fullmatch(line.strip()) for line in lines)
 
 
-def submit(options: Sequence[str]) -> str:
-    """Submit a job; return its number."""
+def submit(options: Sequence[str], script: bytes = b"") -> str:
+    """Submit a job; return its number. ``script`` is as that of ``why_never``."""
+    command = ("sbatch", "--parsable", *options)
     try:
-        printed = _capture("sbatch", "--parsable", *options, limits=budget.QUESTION)
+        printed = _capture(*command, limits=budget.QUESTION, stdin=script)
     except process.ProgramError as error:
         raise refused(error.problems[0].why) from error
     # A site may let sbatch print more.
@@ -256,6 +271,29 @@ def last_state(number: str) -> str:
     return state if reason == "None" else f"{state}, reason {reason}"
 
 
+def log_of(number: str) -> Path | None:
+    """Return the log of a job; None if Slurm does not say it."""
+    try:
+        shown = _capture("scontrol", "show", "job", number)
+    except HostError:
+        return None
+    named = re.search(r"(?m)^ *StdOut=(/.*)$", shown)
+    return Path(named[1]) if named else None
+
+
+def require_success(number: str) -> None:
+    """Raise ``JobError`` if a job that is over did not succeed."""
+    fields = _show_job(number) or {}
+    if fields.get("JobState") == "COMPLETED":
+        return
+    code, _, signal = fields.get("ExitCode", "0:0").partition(":")
+    ended = [f"exit code {code}"] if code != "0" else []
+    ended += [f"signal {signal}"] if signal not in ("", "0") else []
+    why = ", ".join([last_state(number), *ended])
+    hint = f"lumicontainer postmortem {number}"
+    raise JobError(Problem(f"job {number} failed", str(log_of(number) or ""), why, hint))
+
+
 def _show_job(number: str) -> dict[str, str] | None:
     """Return what Slurm knows of a job, nothing if it no longer knows the job.
 
@@ -271,12 +309,12 @@ def _show_job(number: str) -> dict[str, str] | None:
     return fields if "JobState" in fields else None
 
 
-def _run(*command: str, limits: Helper | None = None) -> process.Finished:
-    return process.run_to_end(command, env=_environment(), limits=limits or budget.SLURM)
+def _run(*command: str, limits: Helper = budget.SLURM, stdin: bytes = b"") -> process.Finished:
+    return process.run_to_end(command, env=_environment(), limits=limits, stdin=stdin)
 
 
-def _capture(*command: str, limits: Helper | None = None) -> str:
-    return process.capture(command, env=_environment(), limits=limits or budget.SLURM)
+def _capture(*command: str, limits: Helper = budget.SLURM, stdin: bytes = b"") -> str:
+    return process.capture(command, env=_environment(), limits=limits, stdin=stdin)
 
 
 def _environment() -> dict[str, str]:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -305,9 +305,16 @@ def cluster(
 
     Jobs would wait for each other's processors.
     """
+    with alone(tmp_path_factory):
+        yield running_cluster
+
+
+@contextmanager
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Wait until no other test has the cluster, and keep the others waiting."""
     with (shared_folder(tmp_path_factory) / "cluster.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield running_cluster
+        yield
 
 
 @pytest.fixture(scope="session")

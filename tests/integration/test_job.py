@@ -15,19 +15,22 @@ FOR_LUMI = """\
 #!/bin/bash
 #SBATCH --job-name=pytorch-deepspeed
 #SBATCH --partition=standard-g
-#SBATCH --account=project_465000001
-#SBATCH --time=60
+#SBATCH --account=project_465000001  # the project that pays
+#SBATCH --time=01:00:00
 #SBATCH --nodes=2
-#SBATCH --ntasks-per-node=8
-#SBATCH --gpus-per-node=8
-#SBATCH --exclusive
-#SBATCH --mem=0
+#SBATCH --ntasks-per-node=8  # one for each GPU
+#SBATCH --gpus-per-node=8  # not per task: each rank reaches the memory of all GPUs
+#SBATCH --mem=480G
 set -euo pipefail
+
+# The paths of the node that containers see.
 export SINGULARITY_BIND=/var/spool/slurmd,/boot,/pfs,/scratch,/projappl,/project,/flash,/appl
-# srun reads it: MPI in the image starts through PMI2.
-export SLURM_MPI_TYPE=pmi2
-# A rank that fails or is killed ends the others, which would wait for it.
-srun --kill-on-bad-exit=1 singularity exec {image} lumi-entry train.py --name 'it'"'"'s $HOME'
+
+# --kill-on-bad-exit=1: a rank that fails or is killed ends the others, which would wait for it
+# --mpi=pmi2: MPI in the image starts through PMI2
+srun --kill-on-bad-exit=1 --mpi=pmi2 \\
+    singularity exec {image} \\
+    lumi-entry train.py --name 'it'"'"'s $HOME'
 """
 
 
@@ -47,11 +50,14 @@ def test_a_written_job_runs_on_two_nodes_with_an_extension(
     assert sorted(line for line in printed if line.startswith("rank")) == wanted
 
 
-def test_a_job_for_lumi_asks_for_whole_nodes_and_names_their_binds(image: Path) -> None:
+def test_a_job_for_lumi_asks_for_whole_nodes_and_names_their_binds(
+    image: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").touch()
     asked = ("--nodes", "2", "--time", "1h", "--partition", "standard-g")
     options = ("--platform", "lumi-g", *asked, "--account", "project_465000001")
     command = ("lumi-entry", "train.py", "--name", "it's $HOME")
-    done = lumicontainer("job", *options, image, "--", *command)
+    done = lumicontainer("job", *options, image, "--", *command, cwd=tmp_path)
     assert done.stdout == FOR_LUMI.format(image=image)
 
 

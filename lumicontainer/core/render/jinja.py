@@ -21,6 +21,7 @@ from lumicontainer.errors import InputError, Problem
 _BUILD_ARGUMENT = re.compile(r"\{(?=\{)")
 _TCL_SPECIAL = re.compile(r"[^\w./:=,@+-]")
 _WORD = re.compile(r"[\w.+:/@=,~%-]*")
+_VALUE = re.compile(r"[^\\\x00-\x1f\x7f-\x9f\u2028\u2029]*")
 _LINE = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]*")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SHOWN = 60
@@ -57,6 +58,7 @@ def _environment() -> Environment:
         "tcl": tcl_word,
         "toml": toml_string,
         "word": plain_word,
+        "sbatch": sbatch_value,
         "line": plain_line,
         "name": variable_name,
         "integer": int,
@@ -73,6 +75,18 @@ def quote(value: str) -> str:
 def plain_word(value: object) -> str:
     """Return a value that is the same text in every language; raise ``InputError`` for others."""
     return _matching(_WORD, str(value), "word of plain characters")
+
+
+def sbatch_value(value: str) -> str:
+    """Quote a value for an #SBATCH line; raise ``InputError`` for what Slurm cannot read there.
+
+    Within double quotes Slurm reads a backslash before a quote, and removes others (seen with
+    22.05).
+    """
+    if _WORD.fullmatch(value):
+        return value
+    _matching(_VALUE, value, "value of an option of sbatch")
+    return '"' + value.replace('"', '\\"') + '"'
 
 
 def plain_line(value: str) -> str:

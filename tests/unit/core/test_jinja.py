@@ -15,7 +15,7 @@ from lumicontainer.errors import InputError
 TEMPLATES = Path(jinja.__file__).parent / "templates"
 QUOTING = {
     *("quote", "words", "literal", "printf", "docker", "base64", "lua", "tcl", "toml"),
-    *("word", "line", "name", "integer"),
+    *("word", "line", "name", "integer", "sbatch"),
 }
 OURS = {
     "apptainer.def.j2": {"fakeroot", "program"},
