@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lumicontainer.errors import Problem
+from lumicontainer.system.files import trust
 from lumicontainer.system.files.write import replace, write_whole
 
 MARK = "Written by lumicontainer"
@@ -22,7 +23,11 @@ class OwnFile(NamedTuple):
 
 
 def not_own(files: Iterable[OwnFile], hint: str) -> Iterator[Problem]:
-    """Yield a problem for each path that has a file of another program."""
+    """Yield a problem for each path that another program has, and each folder that is not safe."""
+    files = list(files)
+    for folder in dict.fromkeys(each.path.parent for each in files):
+        if problem := trust.doubt_programs(folder, "this folder", "--prefix"):
+            yield problem
     for each in files:
         if each.path.is_symlink():
             is_own = bool(each.link)

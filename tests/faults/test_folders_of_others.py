@@ -13,6 +13,7 @@ from lumicontainer.building.file_output import check_output
 from lumicontainer.errors import HostError, InputError
 from lumicontainer.extending import extension
 from lumicontainer.frontends.edf import SUFFIX, write_squashfs
+from lumicontainer.frontends.owned import OwnFile, not_own
 from lumicontainer.system.files import partial, trust
 
 from ..conftest import HELLO, ROOT, Write
@@ -145,6 +146,32 @@ def test_an_earlier_result_is_refused_just_where_a_stranger_can_have_put_it(
     problem = trust.doubt_output(file, "the image", "--output")
     assert (problem is None) is is_safe
     assert problem is None or f"owner {STRANGER}" in problem.why
+
+
+@pytest.mark.parametrize(("mode", "is_safe"), [(0o755, True), (0o1777, False)])
+def test_what_a_colleague_owns_is_used_just_where_strangers_cannot_write(
+    top: Path, mode: int, *, is_safe: bool
+) -> None:
+    (top / "mine").mkdir()
+    (top / "link").symlink_to("mine")
+    given_away(top / "link")
+    top.chmod(mode)
+    assert (trust.doubt(top / "link", "the folder", "X", owners=False) is None) is is_safe
+    given_away(top)
+    run([*as_root(), "chmod", f"{mode:o}", top])
+    assert (trust.doubt(top, "the folder", "X", owners=False) is None) is is_safe
+
+
+@pytest.mark.parametrize(("mode", "is_safe"), [(0o755, True), (0o1775, True), (0o1777, False)])
+def test_programs_are_written_just_where_a_stranger_cannot_add_some(
+    top: Path, mode: int, *, is_safe: bool
+) -> None:
+    top.chmod(mode)
+    assert stranger("touch", top / "ls") is not is_safe
+    problems = list(not_own([OwnFile(top / "python"), OwnFile(top / "pip")], "hint"))
+    assert [each.what for each in problems] == (
+        [] if is_safe else ["cannot use this folder: others could add programs"]
+    )
 
 
 def test_a_copy_for_another_engine_is_not_taken_from_a_stranger(top: Path) -> None:

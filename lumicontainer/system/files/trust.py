@@ -23,14 +23,29 @@ def doubt(path: Path, what: str, variable: str, *, owners: bool = True) -> Probl
     """Return the problem if others than root and this user could replace ``path``; else None.
 
     ``what`` names the path in the message, and ``variable`` sets another place. Without ``owners``
-    a colleague may own a folder of the path. A missing path is not checked.
+    a colleague may own a folder of the path, where strangers cannot write. A missing path is not
+    checked.
     """
+    is_open = False
     for place, info in _way(path.absolute()):
-        if who := _writers(info) or (_owner(info) if owners else ""):
+        if not stat.S_ISLNK(info.st_mode):  # A link is as safe as the folder that holds it.
+            is_open = bool(_strangers(info))
+        if who := _writers(info) or (_owner(info) if owners or is_open else ""):
             why = f"{place}: {who} ({_described(info)})"
             hint = f"{_change(place, info)}name a folder of yours with {variable}"
             return Problem(f"cannot use {what}: others could replace it", str(path), why, hint)
     return None
+
+
+def doubt_programs(folder: Path, what: str, variable: str) -> Problem | None:
+    """Return the problem if strangers could add programs to a folder of PATH, or replace some."""
+    if problem := doubt(folder, what, variable, owners=False):
+        return problem
+    if not folder.is_dir() or not (who := is_open_to(folder)):
+        return None
+    why = f"{who} may write there ({_described(folder.stat())})"
+    hint = f"name a folder of yours with {variable}"
+    return Problem(f"cannot use {what}: others could add programs", str(folder), why, hint)
 
 
 def doubt_output(path: Path, what: str, option: str) -> Problem | None:
