@@ -14,6 +14,8 @@ from lumicontainer.engines import ENGINES
 from lumicontainer.errors import HostError, LumicontainerError, Problem
 from lumicontainer.host.recipes import find_platform
 from lumicontainer.host.site import DEBIAN_KEYRING, find_mirror, require_mirror
+from lumicontainer.jobs import slurm
+from lumicontainer.jobs.partitions import differences
 from lumicontainer.sandbox.runtimes import RUNTIMES, usable
 from lumicontainer.sandbox.workspace import NEED_TREE
 from lumicontainer.system import process, units, user_namespaces
@@ -91,6 +93,21 @@ def _platform() -> str:
     return f"{platform.name}: {platform.summary}"
 
 
+def _partitions() -> str:
+    platform = find_platform(open_catalog(), None)
+    if process.find("scontrol") is None:
+        return "none: this host has no Slurm"
+    if not platform.slurm.partitions:
+        return f"the platform {platform.name} describes none"
+    try:
+        shown = slurm.show_partitions()
+    except HostError:
+        return "Slurm does not answer"
+    differ = "; ".join(differences(platform.slurm.partitions, shown))
+    same = f"as the platform {platform.name} describes them"
+    return f"Slurm's differ from what {platform.name} describes: {differ}" if differ else same
+
+
 def _rights() -> str:
     if user_namespaces.needs_user_namespace():
         return "root lacks some capabilities: containers start in a user namespace (--userns)"
@@ -165,7 +182,13 @@ _OF_NAMESPACES = (
     *("user namespaces", "subordinate ids", "/dev/fuse"),
     *("newuidmap", "fuse-overlayfs", "squashfuse_ll"),
 )
-_NOTES = {"platform": _platform, "rights": _rights, "cache": _cache, "shared cache": _shared_cache}
+_NOTES = {
+    "platform": _platform,
+    "partitions": _partitions,
+    "rights": _rights,
+    "cache": _cache,
+    "shared cache": _shared_cache,
+}
 _NEEDS = {
     "engine": _engine,
     "user namespaces": _namespaces,

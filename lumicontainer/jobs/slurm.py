@@ -259,6 +259,12 @@ def cluster() -> str:
     return named[1] if named else ""
 
 
+def show_partitions() -> list[dict[str, str]]:
+    """Return the fields of each partition; raise ``HostError`` if Slurm does not answer."""
+    shown = _capture("scontrol", "--oneliner", "show", "partition")
+    return [_fields(line) for line in clean(shown).splitlines()]
+
+
 def last_state(number: str) -> str:
     """Return in words how a job ended."""
     fields = _show_job(number)
@@ -305,8 +311,12 @@ def _show_job(number: str) -> dict[str, str] | None:
         printed = _capture("scontrol", "--oneliner", "show", "job", number)
     except HostError as error:
         return {} if _FORGOTTEN in str(error) else None
-    fields = dict(word.split("=", 1) for word in clean(printed).split() if "=" in word)
+    fields = _fields(clean(printed))
     return fields if "JobState" in fields else None
+
+
+def _fields(line: str) -> dict[str, str]:
+    return dict(word.split("=", 1) for word in line.split() if "=" in word)
 
 
 def _run(*command: str, limits: Helper = budget.SLURM, stdin: bytes = b"") -> process.Finished:

@@ -1,13 +1,21 @@
 """Every form of job that ``lumicontainer job`` writes runs on two nodes of a real Slurm."""
 
+import os
 import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from lumicontainer.core.catalog import open_catalog
+from lumicontainer.jobs import slurm
+from lumicontainer.jobs.partitions import differences
+
 from ..conftest import ROOT
 from .conftest import alone, lumicontainer, run
-from .processes import Env
+from .processes import SECONDS, Env, jobs_of, wait_for
 
 PROGRAM = """\
 import os, sys
@@ -72,6 +80,16 @@ def test_each_form_of_job_starts_its_ranks_with_their_gpus(folder: Path, form: s
     assert {words for _, words in lines} == {str([*HOSTILE])}
 
 
+def test_the_partitions_of_a_slurm_are_compared_with_what_the_platform_says(
+    cluster: Env, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", cluster["SLURM_CONF"])
+    partitions = open_catalog(ROOT / "tests/cluster").platform("two-nodes").slurm.partitions
+    assert [*differences(partitions, slurm.show_partitions())] == []
+    other = [partitions[0]._replace(max_time=30)]
+    assert [*differences(other, slurm.show_partitions())] == ["standard-g allows 1h, not 30m"]
+
+
 def test_a_job_that_is_waited_for_prints_its_log_and_its_failure(
     image: Path, cluster: Env, tmp_path: Path
 ) -> None:
@@ -81,6 +99,45 @@ def test_a_job_that_is_waited_for_prints_its_log_and_its_failure(
     assert "here" in done.stdout
     assert re.search(r"error: job \d+ failed", done.stderr), done.stderr
     assert "exit code 3" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [(b"y\n", "is cancelled"), (b"\n", "goes on"), (None, "goes on")],
+    ids=["yes", "no", "without a terminal"],
+)
+def test_ctrl_c_asks_whether_the_job_is_cancelled(
+    image: Path, cluster: Env, tmp_path: Path, answer: bytes | None, words: str
+) -> None:
+    screen, terminal = os.openpty()
+    program = ("sh", "-c", "echo started; sleep 600")
+    command = ("job", *CLUSTER, "--gpus", "1", "--wait", image, "--", *program)
+    printed = tmp_path / "printed"
+    with (
+        printed.open("wb") as file,
+        subprocess.Popen(
+            [sys.executable, "-m", "lumicontainer", *map(str, command)],
+            stdin=subprocess.DEVNULL if answer is None else terminal,
+            stdout=file,
+            stderr=file,
+            cwd=tmp_path,
+            env={**os.environ, **cluster},
+        ) as waiting,
+    ):
+        wait_for(lambda: "started" in printed.read_text())
+        waiting.send_signal(signal.SIGINT)
+        if answer is not None:
+            wait_for(lambda: "cancel job" in printed.read_text())
+            os.write(screen, answer)
+        assert waiting.wait(SECONDS) == 130
+    os.close(screen)
+    os.close(terminal)
+    assert words in printed.read_text()
+    running = jobs_of(cluster, tmp_path, form="%T")
+    assert ("RUNNING" in running) == (words == "goes on")
+    number = re.search(r"job (\d+) is submitted", printed.read_text())
+    run(("scancel", "--quiet", number[1]), env=cluster)
+    wait_for(lambda: not jobs_of(cluster, tmp_path))
 
 
 def test_what_slurm_would_never_run_is_refused_before_it_is_submitted(
