@@ -175,7 +175,7 @@ def _cost_lines(platform: Platform, layout: NodeLayout, demand: Demand) -> Itera
     if demand.minutes:
         most = cost(platform.slurm, partition, allocation, demand.minutes * demand.jobs)
         jobs = f"{demand.jobs} jobs of " if demand.jobs > 1 else ""
-        line += f", and {jobs}{time_words(demand.minutes)} cost {most}"
+        line += f", and {jobs}{time_words(demand.minutes)} costs {most}"
     yield line
     for other in platform.slurm.partitions:
         yield from _cheaper(platform, other, layout, demand._replace(partition=other.name))

@@ -4,6 +4,7 @@ import os
 import signal
 from pathlib import Path
 
+from ..conftest import ROOT
 from .conftest import lumicontainer, run
 from .processes import SECONDS, Env, started, wait_for
 
@@ -54,11 +55,19 @@ def test_a_job_for_lumi_asks_for_whole_nodes_and_names_their_binds(
     image: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "train.py").touch()
-    asked = ("--nodes", "2", "--time", "1h", "--partition", "standard-g")
-    options = ("--platform", "lumi-g", *asked, "--account", "project_465000001")
-    command = ("lumi-entry", "train.py", "--name", "it's $HOME")
-    done = lumicontainer("job", *options, image, "--", *command, cwd=tmp_path)
+    options = ("--nodes", "2", "--time", "1h", "--account", "project_465000001")
+    command = ("train.py", "--name", "it's $HOME")
+    done = lumicontainer(
+        "job", "--platform", "lumi-g", *options, image, "--", *command, cwd=tmp_path
+    )
     assert done.stdout == FOR_LUMI.format(image=image)
+    assert "on standard-g an hour costs 8 GPU-hours, and 1h costs 8 GPU-hours" in done.stderr
+
+
+def test_the_page_about_jobs_shows_the_script_that_is_written() -> None:
+    page = (ROOT / "docs/jobs.md").read_text()
+    script = FOR_LUMI.format(image="/scratch/project_465000001/pytorch-deepspeed.sif")
+    assert script.partition("train.py")[0] in page
 
 
 RANK = r"""
