@@ -6,8 +6,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from lumicontainer.engines.engine import require_option_path
-from lumicontainer.errors import LockError, LumicontainerError, Problem
+from lumicontainer.errors import InputError, LockError, LumicontainerError, Problem
 from lumicontainer.extending.facts import image_id, read_facts
+from lumicontainer.extending.reading.additions import is_project
 from lumicontainer.extending.record import Record, read_record
 from lumicontainer.host.binds import Needs, Set
 from lumicontainer.host.host_libraries import Mount
@@ -43,6 +44,11 @@ def _mounts(number: int, file: Path, record: Record) -> Iterator[Mount]:
     reason = f"{count} Python packages that come before the image's"
     yield Mount(source, _folder(number), reason, "image-src=/")
     for folder in record.code:
+        # The record of a stranger could name any folder of the user.
+        if not is_project(Path(folder)):
+            what, why = "the code of an extension is not there", f"{file.name} refers to it"
+            hint = "put it back there, or extend the image once more with --editable DIR"
+            raise InputError(Problem(what, folder, why, hint))
         yield Mount(folder, folder, f"the code that {file.name} refers to")
 
 

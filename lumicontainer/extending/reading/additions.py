@@ -275,6 +275,11 @@ def _text(file: Path, problems: Problems) -> str | None:
     return text
 
 
+def is_project(folder: Path) -> bool:
+    """Return whether a folder can be installed."""
+    return any((folder / name).is_file() for name in ("pyproject.toml", "setup.py"))
+
+
 def _lines_of_code(
     folder: Path, extras: str, where: Place | str, problems: Problems
 ) -> Iterator[PackageLine]:
@@ -282,7 +287,7 @@ def _lines_of_code(
         problems.add("folder not found", where or str(folder), hint="correct --editable DIR")
         return
     file = folder / "pyproject.toml"
-    if not file.is_file() and not (folder / "setup.py").is_file():
+    if not is_project(folder):
         hint = "write a pyproject.toml; setuptools documents a minimal one"
         problems.add("the folder has no pyproject.toml", str(folder), hint=hint)
         return

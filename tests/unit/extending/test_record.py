@@ -1,8 +1,13 @@
 """An extension describes itself; the file may come from a stranger."""
 
+from pathlib import Path
+
 import pytest
 
+from lumicontainer.errors import InputError
+from lumicontainer.extending import mounts
 from lumicontainer.extending.record import Record
+from lumicontainer.host.binds import Needs
 
 
 @pytest.mark.parametrize(
@@ -20,3 +25,21 @@ def test_a_command_to_paste_is_one_call_of_extend(command: str, shown: str) -> N
     record = Record("0", "a.sif", "0", {}, (), command)
     assert record.command_to_repeat().removeprefix("lumicontainer extend ").endswith(shown)
     assert record.command_to_repeat().startswith("lumicontainer extend ")
+
+
+def test_a_record_mounts_a_project_and_no_other_folder_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = Record("0", "a.sif", "0", {}, (str(tmp_path),), "")
+    monkeypatch.setattr(mounts, "read_record", lambda _: record)
+    monkeypatch.setattr(mounts, "image_id", lambda _: "0")
+    monkeypatch.setattr(mounts, "_search_path", lambda *_: ())
+
+    def targets() -> list[str]:
+        needs = mounts.add_extensions(Needs(), Path("a.sif"), [Path("mine.sqsh")])
+        return [each.target for each in needs.mounts]
+
+    with pytest.raises(InputError, match="the code of an extension is not there"):
+        targets()
+    (tmp_path / "pyproject.toml").touch()
+    assert targets() == [mounts.FOLDER, str(tmp_path)]
