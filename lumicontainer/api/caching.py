@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 from lumicontainer.api.recipes import RecipeRequest
 from lumicontainer.api.values import OnProgress, progress_of
 from lumicontainer.cache import explain, written
+from lumicontainer.cache.downloads import Download, downloads, remove_partial
 from lumicontainer.cache.explain import InputChange, Needed
 from lumicontainer.cache.objects import Entry, object_name
 from lumicontainer.cache.shared.shared import SharedCache
@@ -39,6 +40,8 @@ class CacheContent(NamedTuple):
     damaged: int
     """The number of damaged objects that were moved aside."""
     unreadable: int
+    downloads: int
+    """The bytes of files of packages; ``bytes`` has them too."""
     objects: Sequence[CacheRow]
 
     def as_data(self) -> dict[str, Any]:
@@ -153,7 +156,8 @@ def list_cache() -> CacheContent:
         for entry in entries
     ]
     limit, damaged = size_limit(store, entries), len(store.damaged())
-    return CacheContent(store.root, total(rows), limit, damaged, len(_unreadable(store)), rows)
+    size, unreadable = sum(each.size for each in downloads(store.root)), len(_unreadable(store))
+    return CacheContent(store.root, total(rows) + size, limit, damaged, unreadable, size, rows)
 
 
 def _latest_first(store: Cache) -> list[Entry]:
@@ -197,21 +201,25 @@ def prune_cache(request: PruneRequest) -> Pruned:
     entries = _latest_first(store)
     limit = size_limit(store, entries) if request.max_size is None else request.max_size
     rows = [about(entry) for entry in entries]
-    gone: set[str] = set()
+    whole = total(rows) + sum(each.size for each in downloads(store.root))
+    gone: dict[str, Entry | Download] = {}
     leftovers: Mapping[str, int] = {}
     if store.root.is_dir():
         store.open()
         if not dry:
             _set_aside(store)
-        gone = {entry.name for entry in store.prune(limit, before=request.oldest(), dry=dry)}
+        gone = {each.name: each for each in store.prune(limit, before=request.oldest(), dry=dry)}
         leftovers = _remove_leftovers(store, dry=dry)
+    files = sum(isinstance(each, Download) for each in gone.values())
+    leftovers = {**({"files of packages": files} if files else {}), **leftovers}
     removed = [row for row in rows if row["name"] in gone]
-    size = total(removed)
-    return Pruned(store.root, removed, size, total(rows) - size, limit, dry, leftovers)
+    size = sum(each.size for each in gone.values())
+    return Pruned(store.root, removed, size, whole - size, limit, dry, leftovers)
 
 
 def _set_aside(store: Cache) -> None:
     store.reclaim()
+    remove_partial(store.root)
     folders.reclaim(store.root / folders.FOLDERS)
     for name in _unreadable(store):
         with contextlib.suppress(FileNotFoundError, HostError):

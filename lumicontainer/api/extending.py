@@ -9,6 +9,8 @@ from typing import NamedTuple
 from lumicontainer.api.values import OnProgress, progress_of
 from lumicontainer.building.file_output import FileOutput
 from lumicontainer.building.file_output import check_output as check_image_output
+from lumicontainer.cache import usage
+from lumicontainer.cache.store import Cache
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.extending import extension, into
@@ -16,6 +18,7 @@ from lumicontainer.extending.extension import Order
 from lumicontainer.extending.reading.additions import read_additions
 from lumicontainer.image import sif
 from lumicontainer.system.files.partial import require_folder_of
+from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.terminal.masking import masked
 
 _INSTALLERS = {"pip", "conda", "uv"}
@@ -80,6 +83,7 @@ def extend(request: ExtendRequest, on_progress: OnProgress | None = None) -> Ext
         return Extended(output, None)
     with progress_of(on_progress) as progress:
         record = kind.make(order, output, progress)
+        usage.prune(Cache(cache_root()).open(), progress.say)
     return Extended(output, record.packages)
 
 

@@ -9,6 +9,7 @@
     ├── jobs/<job>/             the log of a Slurm job that runs or failed
     ├── images/<hash>           which image uses which objects
     ├── facts/<hash>            the packages of an image that was extended
+    ├── packages/<sha256>       a file of a package for an extension
     ├── bad/<name>-<time>/      a damaged object with the reason
     └── locks/<name>.{use,make}
 
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from lumicontainer.cache import drafts, pruning, written
+from lumicontainer.cache.downloads import Download, downloads
 from lumicontainer.cache.integrity import Damaged, prove, sha256
 from lumicontainer.cache.objects import ENTRY, LARGEST, SUMS, Entry, parse_entry
 from lumicontainer.system import flock
@@ -216,16 +218,21 @@ class Cache:
 
     def prune(
         self, limit: int, keep: Collection[str] = (), *, before: float = 0, dry: bool = False
-    ) -> list[Entry]:
-        """Remove objects as ``pruning.prune`` does; return them, and keep all if ``dry`` is set.
+    ) -> list[Entry | Download]:
+        """Remove objects and downloads as ``pruning.prune`` does; return them.
 
-        Objects in ``keep`` and objects that a build uses stay.
+        Keep all if ``dry`` is set. Objects in ``keep`` and objects that a build uses stay.
         """
 
-        def remove(entry: Entry) -> bool:
-            return entry.name not in keep and self.remove(entry.name, dry=dry)
+        def remove(each: Entry | Download) -> bool:
+            if isinstance(each, Entry):
+                return each.name not in keep and self.remove(each.name, dry=dry)
+            if not dry:
+                each.path.unlink(missing_ok=True)
+            return True
 
-        return pruning.prune(self.entries(), remove, limit=limit, before=before)
+        everything: list[Entry | Download] = [*self.entries(), *downloads(self.root)]
+        return pruning.prune(everything, remove, limit=limit, before=before)
 
     def use_lock(self, name: str) -> Path:
         """Return the file with a shared lock while an object is used."""

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,8 +62,13 @@ def settle(
     with _warned(store, "cannot note an image in the cache", say):
         if image:
             note(store, image, stack, entries)
+    prune(store, say, _objects(stack, entries))
+
+
+def prune(store: Cache, say: Callable[[str], None], keep: Collection[str] = ()) -> None:
+    """Prune the cache to its limit; an error of the system is only a warning, as in ``settle``."""
     with _warned(store, "cannot prune the cache", say):
-        store.prune(size_limit(store, entries), keep=_objects(stack, entries))
+        store.prune(size_limit(store, store.entries()), keep=keep)
 
 
 @contextlib.contextmanager

@@ -107,6 +107,8 @@ def _print_objects(
 def _print_totals(content: CacheContent) -> None:
     size = f"{units.size(content.bytes)} of at most {units.size(content.limit)}"
     objects = units.count(len(content.objects), "object")
+    if content.downloads:
+        objects += f" and {units.size(content.downloads)} of packages for extensions"
     sys.stdout.write(f"{objects}, {size}, in {content.place}\n")
     if content.damaged:
         damaged = units.count(content.damaged, "damaged object")

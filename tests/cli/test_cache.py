@@ -96,6 +96,32 @@ def test_list_prints_step_kind_size_age_and_total(lumicontainer: Run, store: Cac
     assert total == f"2 objects, {size} of at most 1.0 MiB, in {store.root}"
 
 
+def test_files_of_packages_are_listed_and_pruned_as_layers_are(
+    lumicontainer: Run, ask: Ask, store: Cache
+) -> None:
+    layer(store, "base", used=100)
+    folder = store.root / "packages"
+    folder.mkdir()
+    for name, age in (("0", 200), ("1", 50)):
+        file = folder / (name * 64)
+        file.write_bytes(bytes(5000))
+        os.utime(file, (time.time() - age,) * 2)
+    for name in (f".{'2' * 64}.partial-x", f".{'2' * 64}.partial-x.log", "mine"):
+        (folder / name).touch()
+    size = sum(each.size for each in store.entries())
+    content = ask("cache", "list")
+    assert (content["downloads"], content["bytes"]) == (10_000, size + 10_000)
+    assert " and 9.8 KiB of packages for extensions, " in lumicontainer("cache", "list").stdout
+    limit = ("cache", "prune", "--max-size", str(size + 5000))
+    assert "would remove files of packages: 1\n" in lumicontainer(*limit, "--dry-run").stdout
+    assert len(list(folder.iterdir())) == 5
+    assert "removed files of packages: 1\n" in lumicontainer(*limit).stdout
+    assert {path.name for path in folder.iterdir()} == {"1" * 64, "mine"}
+    pruned = ask("cache", "prune", "--max-size", "0")
+    assert (pruned["bytes"], pruned["left"], len(pruned["removed"])) == (size + 5000, 0, 1)
+    assert {path.name for path in folder.iterdir()} == {"mine"}
+
+
 def test_list_names_images_that_use_an_object(ask: Ask, store: Cache, tmp_path: Path) -> None:
     shared, top, idle = (layer(store, step) for step in ("shared", "top", "idle"))
     image = make_image(tmp_path / "an image.sif", top.key)

@@ -16,6 +16,7 @@ from pathlib import Path
 from threading import Event
 from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 
+from lumicontainer.cache.downloads import FOLDER, note_use
 from lumicontainer.core.shipped import DOWNLOAD
 from lumicontainer.errors import DownloadError, HostError, Problem
 from lumicontainer.extending.lock.locked import RemoteFile
@@ -40,20 +41,21 @@ def download(files: Iterable[RemoteFile], folder: Path, site: Site) -> dict[Remo
 
     Raises ``DownloadError`` if one does not come, or if they are too large together.
     """
-    store, total, stop = cache_root() / "packages", Total(budget.PACKAGES), Event()
+    store, total, stop = cache_root() / FOLDER, Total(budget.PACKAGES), Event()
     make_private_folders(store)
 
     def put(file: RemoteFile) -> Path:
         if not _NAME.fullmatch(file.name) or not _SHA256.fullmatch(file.sha256):
             raise DownloadError(Problem("a lock has an invalid file", repr(file.name)))
-        kept = store / file.sha256
-        if not _is_proven(kept, file.sha256):
-            _fetch(file, kept, site, _Arrival(total, stop))
-        else:
-            _count(total, kept.stat().st_size)
-        place = folder / file.sha256 / file.name
+        kept, place = store / file.sha256, folder / file.sha256 / file.name
         place.parent.mkdir(exist_ok=True)
-        put_file(kept, place)
+        with suppress(OSError):
+            put_file(kept, place)
+            note_use(kept)
+        if _is_proven(place, file.sha256):
+            _count(total, place.stat().st_size)
+        else:
+            _fetch(file, kept, place, site, _Arrival(total, stop))
         return place
 
     unique = dict.fromkeys(files)
@@ -102,7 +104,8 @@ def _is_proven(path: Path, sha256: str) -> bool:
     return False
 
 
-def _fetch(file: RemoteFile, kept: Path, site: Site, arrival: _Arrival) -> None:
+def _fetch(file: RemoteFile, kept: Path, place: Path, site: Site, arrival: _Arrival) -> None:
+    """Download a file into the cache; it gets its ``place`` first, as a prune may remove it."""
     shown = without_password(file.url)
     remove_leftovers(kept)
     with partial_file(kept) as partial:
@@ -120,6 +123,7 @@ def _fetch(file: RemoteFile, kept: Path, site: Site, arrival: _Arrival) -> None:
             what, why = f"{file.name} does not match its sha256", f"expected {file.sha256}"
             hint = "repeat the command; if it stays so, the index is damaged or was changed"
             raise DownloadError(Problem(what, shown, why, hint))
+        put_file(partial, place)
         replace(partial, kept)
 
 

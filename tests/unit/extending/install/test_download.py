@@ -1,6 +1,7 @@
 """Files of packages are downloaded on the host, and kept by their hashes."""
 
 import hashlib
+import os
 import threading
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
@@ -107,6 +108,34 @@ def test_a_file_is_kept_by_its_hash_and_hashed_again(offered: RemoteFile, tmp_pa
             (tmp_path / "away").rename(tmp_path / offered.name) if number == 1 else None
             kept.write_bytes(b"damaged")
     assert [path.name for path in kept.parent.iterdir()] == [offered.sha256]
+
+
+def test_a_prune_meanwhile_takes_no_file_away(
+    offered: RemoteFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "cache/packages" / offered.sha256
+    prove = download._is_proven
+
+    def prune_and_prove(path: Path, sha256: str) -> bool:
+        kept.unlink(missing_ok=True)
+        return prove(path, sha256)
+
+    monkeypatch.setattr(download, "_is_proven", prune_and_prove)
+    monkeypatch.setattr(download, "replace", lambda partial, _: partial.unlink())
+    for number in range(2):
+        folder = tmp_path / f"{number}"
+        folder.mkdir()
+        (place,) = download.download([offered], folder, SITE).values()
+        assert place.read_bytes() == (tmp_path / offered.name).read_bytes()
+        kept.write_bytes(place.read_bytes())
+
+
+def test_a_used_file_is_as_new_as_its_use(offered: RemoteFile, tmp_path: Path) -> None:
+    kept = tmp_path / "cache/packages" / offered.sha256
+    download.download([offered], tmp_path, SITE)
+    os.utime(kept, (0, 0))
+    download.download([offered], tmp_path, SITE)
+    assert kept.stat().st_mtime > 0
 
 
 def test_a_file_of_another_hash_is_refused(offered: RemoteFile, tmp_path: Path) -> None:
