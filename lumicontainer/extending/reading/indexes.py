@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from lumicontainer.core.yaml.urls import HTTPS, find_url_fault
 from lumicontainer.errors import Fault, InputError, Problem
+from lumicontainer.extending.reading.package_folders import find_other_files
 from lumicontainer.host.uv import allows_indexes
 
 _OPTIONS = {
@@ -44,10 +45,25 @@ def read_index_option(option: str, value: str, file: Path) -> IndexOption | Faul
     path = Path(unquote(urlsplit(value).path) if value.startswith("file:") else value).absolute()
     if name == "find-links" and (file.parent / value).is_dir():
         path = (file.parent / value).absolute()
+    return _find_folder_fault(option, path) or IndexOption(
+        name, str(path) if name == "find-links" else path.as_uri()
+    )
+
+
+def _find_folder_fault(option: str, path: Path) -> Fault | None:
+    """Say why a folder that a file names is not taken: all code that is built can read it."""
     if not path.is_dir():
         hint = "correct the path; it counts from the current folder"
         return Fault(f"the folder of {option} is not found", str(path), hint)
-    return IndexOption(name, str(path) if name == "find-links" else path.as_uri())
+    try:
+        others = find_other_files(path)
+    except OSError as error:
+        return Fault(f"cannot read the folder of {option}", f"{path}: {error.strerror}")
+    if not others:
+        return None
+    why = f"{path} holds {', '.join(others)}, which code of packages could read"
+    hint = "move the packages to a folder that holds nothing else"
+    return Fault(f"the folder of {option} holds other files than packages", why, hint)
 
 
 def with_indexes(pip: Mapping[str, str], options: Iterable[IndexOption]) -> dict[str, str]:
