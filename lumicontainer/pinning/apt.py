@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer.building.layers.base import make_base_layer
+from lumicontainer.building.layers.base import keep_pinned_base, make_base_layer
 from lumicontainer.constants import HOME
 from lumicontainer.core import shell
 from lumicontainer.core.model import LayerFile
@@ -63,16 +63,24 @@ def ask(plan: Plan, site: Site, progress: Progress) -> Answers:
     async def base(builder: Builder) -> Stack:
         return (await make_base_layer(builder),)
 
-    asking = Program("apt", program(list(packages.values())))
+    async def keep(builder: Builder, stack: Stack, files: Mapping[str, bytes]) -> None:
+        await keep_pinned_base(builder, stack[0], _digest(files))
+
     fresh = plan.bootstrap.by_debootstrap
-    files = answers(plan, site, progress, program=asking, layers=base, fresh=fresh)
+    text = program(list(packages.values()))
+    asking = Program("apt", text, base, fresh, keep if fresh else None)
+    files = answers(plan, site, progress, asking)
     texts = {name: content.decode("utf-8", "replace") for name, content in files.items()}
     printed = {each: texts[str(n)] for n, each in enumerate(packages) if str(n) in texts}
     refused = {each: texts[f"{n}.why"] for n, each in enumerate(packages) if f"{n}.why" in texts}
     present = read_present(texts.get("base", ""))
     names = texts.get("names", "").split()
-    digest = hashlib.sha256(files.get("base", b"")).hexdigest()
-    return Answers(digest, present, closures(printed), refused, names)
+    return Answers(_digest(files), present, closures(printed), refused, names)
+
+
+def _digest(files: Mapping[str, bytes]) -> str:
+    """Return the sha256 of the list of a base's packages."""
+    return hashlib.sha256(files.get("base", b"")).hexdigest()
 
 
 def read_present(text: str) -> dict[str, str]:

@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple, TypeAlias
 
 from lumicontainer.cache.store import Cache
 from lumicontainer.core.plan.steps import Plan
@@ -22,23 +22,25 @@ _LARGEST = 64 << 20
 """The largest answer of a program, in bytes."""
 
 
+Finish: TypeAlias = Callable[[Builder, Stack, Mapping[str, bytes]], Awaitable[None]]
+
+
 class Program(NamedTuple):
-    """Hold a shell program, and its name in the progress."""
+    """Hold a shell program, and what it runs on."""
 
     name: str
+    """Its name in the progress."""
     text: str
+    layers: Callable[[Builder], Awaitable[Stack]]
+    """Returns the layers of a plan on which it runs."""
+    fresh: bool = False
+    """Whether these do not come from the cache."""
+    finish: Finish | None = None
+    """Gets the layers and the files that the program left, while these layers are in use."""
 
 
-def answers(
-    plan: Plan,
-    site: Site,
-    progress: Progress,
-    *,
-    program: Program,
-    layers: Callable[[Builder], Awaitable[Stack]],
-    fresh: bool = False,
-) -> dict[str, bytes]:
-    """Run a program on ``layers`` of a plan; return the files that it left, by name."""
+def answers(plan: Plan, site: Site, progress: Progress, program: Program) -> dict[str, bytes]:
+    """Run a program on layers of a plan; return the files that it left, by name."""
     runtime = runtimes.choose().runtime
     runtime.require_plan(plan)
     store = Cache(cache_root()).open()
@@ -46,11 +48,19 @@ def answers(
     with workspace(recipe, progress.say, runtime=runtime.name) as place:
         began, patience = time.time(), read_patience()
         builder = Builder(
-            plan, runtime, lambda: site, progress, store, place, patience, began, fresh=fresh
+            plan,
+            runtime,
+            lambda: site,
+            progress,
+            store,
+            place,
+            patience,
+            began,
+            fresh=program.fresh,
         )
 
         async def run() -> dict[str, bytes]:
-            stack = await layers(builder)
+            stack = await program.layers(builder)
             with progress.step(program.name) as task:
                 step = StepRun(builder, program.name, stack, task, apart=True)
                 await run_program(step, program.text)
@@ -60,6 +70,8 @@ def answers(
                 }
                 place.drop_log(program.name)
                 await asyncio.to_thread(remove_tree, step.root)
+            if program.finish:
+                await program.finish(builder, stack, files)
             return files
 
         try:

@@ -69,8 +69,8 @@ def ask(plan: Plan, site: Site, progress: Progress) -> list[Wheel]:
     """
     *below, step, _ = plan.steps
     plan = plan._replace(steps=tuple(map(without_secrets, below)))
-    program = Program(f"{step.name}: metadata", step.program)
-    files = answers(plan, site, progress, program=program, layers=pipeline.assemble)
+    program = Program(f"{step.name}: metadata", step.program, pipeline.assemble)
+    files = answers(plan, site, progress, program)
     return read_answer(step.name, files)
 
 

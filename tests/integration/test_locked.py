@@ -16,7 +16,7 @@ from ..packages import write_wheel
 from ..unit.host.test_fetch import UPSTREAM, Upstream
 from .conftest import digest, inside, lumicontainer, write_files
 
-FILE = "words.txt"
+FILE, LOCK = "words.txt", "locks/held.workstation.lock.yaml"
 LAYERS = {
     "held.yaml": "summary: an image to lock\nbase: tiny\nlayers: [venv, built, thing]\n",
     "layers/tiny/layer.yaml": (
@@ -135,19 +135,31 @@ def mirror(upstream: Upstream) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def held(
+def locked(
     tmp_path_factory: pytest.TempPathFactory,
     commit: str,
     mirror: list[str],
     sources: dict[str, str],
 ) -> tuple[Path, str]:
-    """Return a folder of recipes with the lock of ``held``, and its text."""
+    """Lock ``held``; return the folder of recipes, and what ``lock`` printed."""
     thing = {"layers/thing/layer.yaml": THING.format(commit=commit[:8])}
     folder = write_files(tmp_path_factory.mktemp("held"), {**LAYERS, **thing})
     done = lumicontainer("lock", "held", "--recipes", folder, *mirror, code=0)
-    path = folder / "locks/held.workstation.lock.yaml"
-    assert done.stdout == f"{path}\n"
-    return folder, path.read_text()
+    assert done.stdout == f"{folder / LOCK}\n"
+    return folder, done.stderr
+
+
+@pytest.fixture(scope="module")
+def held(locked: tuple[Path, str]) -> tuple[Path, str]:
+    """Return a folder of recipes with the lock of ``held``, and its text."""
+    folder, _ = locked
+    return folder, (folder / LOCK).read_text()
+
+
+def test_a_base_is_made_once_for_apt_and_for_the_pip_of_the_image(locked: tuple[Path, str]) -> None:
+    _, printed = locked
+    assert len(re.findall(r"(?m) base +begins$", printed)) == 1, printed
+    assert re.search(r"(?m) base +cached$", printed)
 
 
 def test_the_lock_holds_one_of_each_kind_and_what_they_need(

@@ -6,6 +6,9 @@ be in an image as they are, the file system is packed again, once, into the cach
 
 import asyncio
 import functools
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +19,7 @@ from lumicontainer.cache import objects
 from lumicontainer.cache.drafts import name_of
 from lumicontainer.cache.objects import Entry
 from lumicontainer.constants import EPOCH
+from lumicontainer.core.plan.plan import base_of
 from lumicontainer.core.plan.steps import BASE
 from lumicontainer.errors import LumicontainerError
 from lumicontainer.host.mirrors import mirrored_image, plain_registry
@@ -44,12 +48,31 @@ from lumicontainer.system.terminal.progress import Task
 async def make_base_layer(builder: Builder) -> Entry:
     """Return the layer of the base from the cache, or build it."""
     plan = builder.plan
-    about: dict[str, Any] = {"step": BASE, "kind": "layer", "key": plan.base_key, "parent": ""}
-    about["inputs"] = dict(plan.base_inputs)
+    about = _about(plan.base_key, plan.base_inputs)
     make = _take_file if plan.bootstrap.file else _bootstrap
     entry = await make_object(builder, BASE, about, partial(make, builder))
     await _require_data(builder, entry)
     return entry
+
+
+def _about(key: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    return {"step": BASE, "kind": "layer", "key": key, "parent": "", "inputs": dict(inputs)}
+
+
+async def keep_pinned_base(builder: Builder, base: Entry, packages: str) -> None:
+    """Keep a base also as the one that a lock pins, which is made in the same way, then compared.
+
+    ``packages`` is the sha256 of the list of its packages.
+    """
+
+    async def copy(task: Task, draft: Path) -> None:
+        del task
+        for each in base.folder.iterdir():
+            if each.name not in (objects.ENTRY, objects.SUMS):
+                await asyncio.to_thread(shutil.copyfile, each, draft / each.name)
+
+    about = _about(*base_of(builder.plan.bootstrap._replace(packages=packages)))
+    await make_object(replace(builder, fresh=False), f"{BASE}: pinned", about, copy)
 
 
 async def require_cached_data(builder: Builder) -> None:

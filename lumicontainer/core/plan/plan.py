@@ -1,6 +1,7 @@
 """Plan a resolved recipe: the base, a step for each layer, and the last step."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from lumicontainer.constants import DEFAULTS
 from lumicontainer.core.model import Bootstrap, LayerFile
@@ -24,9 +25,8 @@ def planned(resolved: Resolved) -> Plan:
     return make_plan(resolved, programs())
 
 
-def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
-    """Plan a resolved recipe; ``inside`` are the files of the programs that are baked in."""
-    bootstrap = resolved.bootstrap
+def base_of(bootstrap: Bootstrap) -> tuple[str, dict[str, Any]]:
+    """Return the key of a base, and its inputs."""
     inputs = {
         "agent": bootstrap.agent,
         "release": bootstrap.release,
@@ -37,7 +37,14 @@ def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
     if not bootstrap.by_debootstrap:
         inputs["settled"] = _SETTLED
     base = with_program(inputs, after_bootstrap(bootstrap))
-    stack = [Parent(BASE, key_of({"base": base}), {}, ())]
+    return key_of({"base": base}), base
+
+
+def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
+    """Plan a resolved recipe; ``inside`` are the files of the programs that are baked in."""
+    bootstrap = resolved.bootstrap
+    key, base = base_of(bootstrap)
+    stack = [Parent(BASE, key, {}, ())]
     steps = []
     for layer in resolved.included():
         parent = stack[-1]
