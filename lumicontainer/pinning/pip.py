@@ -17,7 +17,7 @@ from packaging.version import Version
 
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import HostError, LumicontainerError, Problem
-from lumicontainer.pinning.wheels import Query, Target, Wheel
+from lumicontainer.pinning.wheels import Query, Target, Wheel, with_extras
 from lumicontainer.system import budget, process
 from lumicontainer.system.files.temporary import temporary_folder
 
@@ -42,10 +42,13 @@ class Pip:
         Raises ``ProgramError`` if pip finds none that fit together. Pip evaluates markers (PEP 508)
         for the Python that runs it. Packages that only the image's Python needs are added.
         """
+        return with_extras(query, self._resolve)
+
+    def _resolve(self, query: Query) -> tuple[list[Wheel], str]:
         requirements = list(query.requirements)
         while True:
-            asking = replace(query, requirements=requirements)
-            wheels_by_name = {normal(each.name): each for each in self._ask(asking)}
+            wheels, printed = self._ask(replace(query, requirements=requirements))
+            wheels_by_name = {normal(each.name): each for each in wheels}
             needs = needed(query.requirements, wheels_by_name, self.target.environment())
             missing = [
                 word
@@ -53,10 +56,10 @@ class Pip:
                 if name not in {*wheels_by_name, *query.present}
             ]
             if not missing:
-                return [each for name, each in wheels_by_name.items() if name in needs]
+                return [each for name, each in wheels_by_name.items() if name in needs], printed
             requirements += missing
 
-    def _ask(self, query: Query) -> list[Wheel]:
+    def _ask(self, query: Query) -> tuple[list[Wheel], str]:
         with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
             # Pip reports files by their real path.
             place = Path(folder).resolve()
@@ -74,7 +77,8 @@ class Pip:
             if done.returncode:
                 raise process.ProgramError(["pip"], done.returncode, done.stderr)
             wheels = read_report(json.loads(report.read_bytes()))
-        return [each for each in wheels if not each.url.startswith(f"{place.as_uri()}/")]
+        stand_ins = f"{place.as_uri()}/"
+        return [each for each in wheels if not each.url.startswith(stand_ins)], done.stderr
 
     def source(self, requirement: str) -> str:
         """Return the sha256 of the source distribution of a requirement.

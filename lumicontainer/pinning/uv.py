@@ -23,8 +23,9 @@ from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.host.site import pip_settings
 from lumicontainer.host.uv import Sources, find_uv, write_stand_in
 from lumicontainer.packages.pylock import PylockError, read_pylock
+from lumicontainer.packages.uv_messages import without_progress
 from lumicontainer.pinning.pip import Pip
-from lumicontainer.pinning.wheels import Query, Target, Wheel
+from lumicontainer.pinning.wheels import Query, Target, Wheel, with_extras
 from lumicontainer.system import budget, process
 from lumicontainer.system.files.temporary import temporary_folder
 
@@ -75,11 +76,16 @@ class Resolver:
 
 def wheels(program: Path, target: Target, query: Query) -> list[Wheel]:
     """Return what ``Pip.wheels`` does; raise ``ProgramError`` if no wheels fit together."""
-    with _asking(program, target, query) as (uv, words):
-        sources = Sources(uv.settings, query.index)
-        chosen = uv.compile([*sources.together(), *query.requirements], *words)
-        each = sources.each()
-        return uv.best_files(chosen, each) if len(each) > 1 and chosen else chosen
+
+    def resolve(query: Query) -> tuple[list[Wheel], str]:
+        with _asking(program, target, query) as (uv, words):
+            sources = Sources(uv.settings, query.index)
+            chosen, printed = uv.compile([*sources.together(), *query.requirements], *words)
+            each = sources.each()
+            best = uv.best_files(chosen, each) if len(each) > 1 and chosen else chosen
+            return best, printed
+
+    return with_extras(query, resolve)
 
 
 def source_in_the_way(program: Path, target: Target, query: Query, wheels: Sequence[Wheel]) -> str:
@@ -133,13 +139,16 @@ class _Uv:
     settings: Mapping[str, str]
     brief: bool
 
-    def compile(self, lines: Sequence[str], *words: str) -> list[Wheel]:
-        """Return the wheels that lines of requirements resolve to, without stand-ins."""
-        done = self.run(lines, "--quiet", *_WHEELS, *words)
+    def compile(self, lines: Sequence[str], *words: str) -> tuple[list[Wheel], str]:
+        """Return the wheels that lines of requirements resolve to, and what uv printed.
+
+        Stand-ins are left out.
+        """
+        done = self.run(lines, *_WHEELS, *words)
         if done.returncode:
-            raise process.ProgramError(["uv"], done.returncode, done.stderr)
-        chosen = read_lock(self._lock.read_text(), self.target)
-        return [each for each in chosen if not each.url.startswith(f"{self.folder.as_uri()}/")]
+            raise process.ProgramError(["uv"], done.returncode, without_progress(done.stderr))
+        chosen, own = read_lock(self._lock.read_text(), self.target), f"{self.folder.as_uri()}/"
+        return [each for each in chosen if not each.url.startswith(own)], done.stderr
 
     def newest(
         self, sources: Sequence[str], requirements: Sequence[str], *words: str
@@ -190,7 +199,7 @@ class _Uv:
         order = {tag: number for number, tag in enumerate(self.target.tags())}
         best: dict[tuple[str, str], tuple[int, Wheel]] = {}
         for source in reversed(sources):
-            for each in self.compile([*source, *lines], "--no-deps"):
+            for each in self.compile([*source, *lines], "--no-deps")[0]:
                 rank = min(order[tag] for tag in each.tags if tag in order)
                 known = best.setdefault((each.name, each.version), (rank, each))
                 if rank < known[0]:

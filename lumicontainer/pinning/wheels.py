@@ -1,10 +1,10 @@
 """Describe wheels, and the Python and glibc of the image that installs them."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from packaging.markers import default_environment
@@ -15,6 +15,7 @@ from lumicontainer.core.model.requirements import marker_values
 from lumicontainer.core.model.wheel_names import OLD_GLIBC, normal
 from lumicontainer.host.uv import write_stand_in
 from lumicontainer.packages.tags import tags_for
+from lumicontainer.packages.uv_messages import missing_extras
 
 _UV_GLIBC = (17, 28, *range(31, 41))
 """The minor versions of glibc 2 that uv has a platform for (uv 0.13)."""
@@ -89,6 +90,27 @@ def is_of(wheel: Wheel, index: str) -> bool:
     """Check that a wheel comes from an index, which may serve its files from another host."""
     hosts = [(urlsplit(url).hostname or "").split(".")[-2:] for url in (wheel.url, index)]
     return bool(index) and hosts[0] == hosts[1]
+
+
+Resolve: TypeAlias = "Callable[[Query], tuple[list[Wheel], str]]"
+"""Returns the wheels of a query, and what the program printed that chose them."""
+
+
+def with_extras(query: "Query", resolve: Resolve) -> list[Wheel]:
+    """Return the wheels of a query, also those that extras of the image's packages need.
+
+    A stand-in has no extras. Where one is asked for, the real package of the same version is looked
+    up in its place, and left out of the answer.
+    """
+    wheels, printed = resolve(query)
+    asked = {normal(each.package) for each in missing_extras(printed)}
+    names = {name for name in query.present if normal(name) in asked}
+    if not names:
+        return wheels
+    present = {name: v for name, v in query.present.items() if name not in names}
+    same = {**query.same, **{name: query.present[name] for name in names}}
+    more = with_extras(replace(query, present=present, same=same), resolve)
+    return [each for each in more if normal(each.name) not in asked]
 
 
 @dataclass(frozen=True)

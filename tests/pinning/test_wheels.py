@@ -148,6 +148,21 @@ def test_what_an_extra_needs_comes_with_it_alone(offer: Offer, asked: Asked) -> 
     assert set(asked("tool==1.0", python="3.12")) == {"tool", "lib"}
 
 
+def test_an_extra_of_a_package_of_the_image_brings_what_it_needs(
+    offer: Offer, asked: Asked
+) -> None:
+    offer("tool", "1.0", "lib[more]")
+    offer("lib", "1.0", "deep; extra == 'more'")
+    offer("lib", "2.0", "deeper; extra == 'more'")
+    offer("deep", "1.0")
+    present = {"lib": "1.0"}
+    assert set(asked("tool==1.0", present=present)) == {"tool", "deep"}
+    assert set(asked("lib[more]", present=present)) == {"deep"}
+    assert set(asked("lib[no]", present=present)) == set()
+    with pytest.raises(ProgramError):
+        asked("lib[more]", present={"lib": "1.0+here"})
+
+
 def test_what_a_marker_wants_of_the_image_is_not_taken_again(offer: Offer, asked: Asked) -> None:
     offer("tool", "1.0", "lib; python_version >= '3.13'")
     offer("lib", "1.0")
