@@ -23,6 +23,7 @@ from lumicontainer.extending.reading.additions import Additions
 from lumicontainer.extending.reading.indexes import with_indexes
 from lumicontainer.extending.record import NAME, Record, extension_key, read_record
 from lumicontainer.extending.resolving import causes, conflicts
+from lumicontainer.extending.resolving.extras import find_missing_extras
 from lumicontainer.extending.resolving.left_out import find_left_out
 from lumicontainer.extending.resolving.proven import prove_sources
 from lumicontainer.extending.resolving.replaced import find_replaced, require_fitting
@@ -35,6 +36,7 @@ from lumicontainer.extending.sources.prepare import (
 )
 from lumicontainer.host.mirrors import read_mirrors
 from lumicontainer.host.site import Site, read_site, with_pip
+from lumicontainer.host.uv import find_refusing_indexes
 from lumicontainer.image import records, squashfs
 from lumicontainer.packages.pylock import pylock_text
 from lumicontainer.system import units
@@ -339,9 +341,13 @@ def _resolve(
         lock = require_hashes(resolution.lock(question), hashes, strict=strict)
     except Refusal as error:
         raise conflicts.explain(resolution, question, error) from error
-    facts = resolution.facts
+    facts, versions = resolution.facts, resolution.versions(lock)
     require_fitting(lock, facts.packages, _accelerator(order.image, facts))
-    problems = [*find_left_out(resolution, question, resolution.versions(lock))]
+    lines = question.named or question.lines
+    problems = [*find_missing_extras(resolution, lines)]
+    if names := [*_names(causes.registry_lines(lines)), *versions]:
+        problems += find_refusing_indexes(resolution.container.site, names[0])
+    problems += find_left_out(resolution, question, versions)
     if errors := [each for each in problems if each.level == "error"]:
         raise InputError(*errors)
     for warning in problems:

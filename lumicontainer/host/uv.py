@@ -1,18 +1,25 @@
-"""Find uv, and write what it reads: pip's sources, and stand-ins for packages that are there."""
+"""Find uv, and write what it reads: pip's sources, and stand-ins for packages that are there.
+
+Of the sources, those that refuse access are found: uv does not name them.
+"""
 
 import json
+import os
 import sys
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
+from urllib.parse import quote
 
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.system import process
+from lumicontainer.host.site import Site
+from lumicontainer.system import budget, process
+from lumicontainer.system.terminal.masking import without_password
 
 _TRUE = ("1", "true", "yes", "on", "y", "t")
 """The words by which pip switches an option on."""
@@ -20,6 +27,13 @@ _LISTS = ("--extra-index-url", "--find-links")
 _STRATEGY = {"--index-strategy": "unsafe-best-match"}
 STAND_IN = "in.the.image"
 """Marks the version of a stand-in for a package that the image has already."""
+NO_ACCESS = "no access to an index of packages"
+LOGIN = (
+    "put the password into ~/.netrc; the indexes are those of pip's configuration (pip config list)"
+)
+_REFUSED = {"401": "401 Unauthorized", "403": "403 Forbidden"}
+_SECONDS = 20
+"""How long an index may take; the resolver has waited for it already."""
 
 
 def find_uv() -> Path | None:
@@ -102,3 +116,46 @@ def write_stand_in(
         for part, text in (("METADATA", metadata), ("WHEEL", form), ("RECORD", "")):
             wheel.writestr(f"{notes}/{part}", text)
     return f"{name}=={marked}"
+
+
+def find_refusing_indexes(site: Site, package: str) -> Iterator[Problem]:
+    """Yield a warning for each index of pip that refuses access, of which a package is asked for.
+
+    Of several indexes, uv and pip pass over such a one without a word, and take an older version of
+    another. If there is no other, they name it.
+    """
+    pip = site.pip
+    extra = pip.get("extra-index-url", "").split()
+    places = [pip.get("index-url", ""), *extra, *pip.get("find-links", "").split()]
+    if len(places) < 2 or not allows_indexes(pip) or process.find("curl") is None:
+        return
+    for url in dict.fromkeys(each for each in places[: 1 + len(extra)] if each[:4] == "http"):
+        if status := _REFUSED.get(_ask(site, url, package)):
+            why = f"it answers {status}; others may have older versions"
+            yield Problem(NO_ACCESS, without_password(url), why, LOGIN, level="warning")
+
+
+def _ask(site: Site, index: str, package: str) -> str:
+    """Return the status of the page of a package; that of the index where it is 403.
+
+    Some storages, such as PyTorch's, answer 403 for what they do not have.
+    """
+    base = f"{index.rstrip('/')}/"
+    status = _read_status(site, f"{base}{quote(package)}/")
+    return _read_status(site, base) if status == "403" else status
+
+
+def _read_status(site: Site, url: str) -> str:
+    """Return the status of a URL, which may hold a password; 000 if there is no answer."""
+    escaped = url.replace("\\", "\\\\").replace('"', '\\"')
+    lines = [f'url = "{escaped}"', 'output = "/dev/null"', 'write-out = "%{http_code}"']
+    lines += ["silent", "location", f"max-time = {_SECONDS}"]
+    if url.startswith("https:"):
+        lines.append("netrc-optional")
+    trust = {"CURL_CA_BUNDLE": str(site.trust)} if site.trust else {}
+    environment = {**os.environ, **site.environment, **trust}
+    config = "".join(f"{line}\n" for line in lines).encode()
+    command = ["curl", "--disable", "--config", "-"]
+    return process.in_new_session(
+        command, env=environment, stdin=config, limits=budget.QUESTION
+    ).stdout

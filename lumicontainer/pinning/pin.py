@@ -18,6 +18,7 @@ from lumicontainer.core.resolve.facts import facts_of
 from lumicontainer.core.resolve.inputs import BUILD_REQUIREMENTS, base_label, inputs
 from lumicontainer.errors import HostError, InputError, LumicontainerError, Problem, SpaceError
 from lumicontainer.host.site import Site, read_site
+from lumicontainer.host.uv import find_refusing_indexes
 from lumicontainer.pinning import apt, sdists, sources
 from lumicontainer.pinning.uv import Resolver
 from lumicontainer.pinning.wheels import Query, Target, Wheel, is_of
@@ -173,6 +174,9 @@ class _Maker:
                 self.leave(each, "no layer says under 'provides' which Python the image has")
         elif requests:
             self.resolver = Resolver(Target(python, glibc), self.progress.say)
+            named = next((each.name for each in requests if each.kind == PYTHON), "pip")
+            for warning in find_refusing_indexes(self.site, normal(Requirement(named).name)):
+                self.progress.say(str(warning))
             self._ask_layers(requests)
 
     def _ask_layers(self, requests: Sequence[Input]) -> None:

@@ -103,14 +103,14 @@ def with_extras(query: "Query", resolve: Resolve) -> list[Wheel]:
     up in its place, and left out of the answer.
     """
     wheels, printed = resolve(query)
-    asked = {normal(each.package) for each in missing_extras(printed)}
-    names = {name for name in query.present if normal(name) in asked}
+    extended = {normal(each.package) for each in missing_extras(printed)}
+    names = {name for name in query.present if normal(name) in extended}
     if not names:
         return wheels
     present = {name: v for name, v in query.present.items() if name not in names}
     same = {**query.same, **{name: query.present[name] for name in names}}
     more = with_extras(replace(query, present=present, same=same), resolve)
-    return [each for each in more if normal(each.name) not in asked]
+    return [each for each in more if normal(each.name) not in extended]
 
 
 @dataclass(frozen=True)

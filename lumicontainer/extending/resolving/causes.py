@@ -12,7 +12,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import DownloadError, InputError, LumicontainerError, Problem, StepError
 from lumicontainer.extending.resolving.resolution import Question, Refusal, Resolution
-from lumicontainer.host.uv import STAND_IN
+from lumicontainer.host.uv import LOGIN, NO_ACCESS, STAND_IN
 from lumicontainer.packages.uv_messages import unbuilt_sources
 
 _UNREACHED = re.compile(r"Request failed|Failed to fetch|error sending request|Could not connect")
@@ -33,8 +33,7 @@ def explain_single(
     """Return the error of an index, a build or one requirement; None for a conflict."""
     text, image = plain(refusal.text), str(resolution.container.image)
     if denial := _denial(resolution, refusal.text):
-        hint = f"put the password into ~/.netrc; {_INDEXES}"
-        return DownloadError(Problem("no access to an index of packages", why=denial, hint=hint))
+        return DownloadError(Problem(NO_ACCESS, why=denial, hint=LOGIN))
     if _UNREACHED.search(text):
         hint = f"check the network; {_INDEXES}"
         what = "cannot reach an index of packages"

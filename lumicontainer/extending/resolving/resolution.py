@@ -15,7 +15,13 @@ from lumicontainer.extending.container import Container, Mounts
 from lumicontainer.extending.facts import Facts
 from lumicontainer.extending.lock.relock import read_answer, read_pins, require_pinned_files
 from lumicontainer.host.uv import STAND_IN, Sources, write_stand_in
-from lumicontainer.packages.uv_messages import needs_image, unbuilt_sources
+from lumicontainer.packages.uv_messages import (
+    MissingExtra,
+    missing_extras,
+    needs_image,
+    unbuilt_sources,
+    without_progress,
+)
 from lumicontainer.system import process
 from lumicontainer.system.terminal.output import clean
 
@@ -44,7 +50,7 @@ class Refusal(process.ProgramError):
 
     def __init__(self, status: int, printed: str) -> None:
         super().__init__(["uv"], status, printed)
-        self.text = clean(printed).strip()
+        self.text = without_progress(clean(printed)).strip()
 
     def needing_image(self) -> set[str]:
         """Return the sources whose build fails because it needs packages of the image."""
@@ -62,6 +68,8 @@ class Resolution:
         self._built = False
         self._with_image: set[str] = set()
         """The sources that are built with the packages of the image."""
+        self.missing_extras: list[MissingExtra] = []
+        """The extras without a meaning in the last question."""
         self._early: set[str] = set()
         """The packages that have pre-releases only."""
 
@@ -181,7 +189,7 @@ class Resolution:
         options += [f"--build-constraints={inputs / 'build.txt'}", "--no-config"]
         options += [f"--no-build-isolation-package={each}" for each in sorted(self._with_image)]
         mounts = self._mounts(inputs, builds="--no-build" not in words)
-        return self._run(mounts, lines, *options, *words)
+        return self._run(mounts, lines, *options, *words, quiet=False)
 
     def _mounts(self, inputs: Path, *, builds: bool) -> Mounts:
         """Return what a container sees that builds sources, or the user's own code alone.
@@ -208,14 +216,25 @@ class Resolution:
         return replace(answer, packages=[*answer.packages, *pins.own])
 
     def _run(
-        self, mounts: Mounts, lines: Iterable[str], *words: str, strategy: Sequence[str] = _BEST
+        self,
+        mounts: Mounts,
+        lines: Iterable[str],
+        *words: str,
+        strategy: Sequence[str] = _BEST,
+        quiet: bool = True,
     ) -> str:
-        """Return the lock of lines of requirements; raise ``Refusal`` if uv finds none."""
+        """Return the lock of lines of requirements; raise ``Refusal`` if uv finds none.
+
+        Unless it is ``quiet``, uv warns of extras.
+        """
         requirements = mounts.reads[0] / "wanted.txt"
         write_lines(requirements, [*self._sources, *lines])
-        done = self.container.uv(mounts, *_COMPILE, *strategy, *words, str(requirements))
+        command = (*_COMPILE, *strategy, *words, str(requirements))
+        done = self.container.uv(mounts, *command, quiet=quiet)
         if done.returncode:
             raise Refusal(done.returncode, done.stderr)
+        if not quiet:
+            self.missing_extras = missing_extras(done.stderr)
         return done.stdout
 
     def _users(self, name: str, question: Question) -> Iterable[str]:

@@ -1,6 +1,7 @@
 """``extend`` chooses versions: real uv asks a folder of packages, without a container."""
 
 import hashlib
+import io
 import os
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -346,14 +347,18 @@ def test_what_a_layer_compiles_is_no_package_to_add() -> None:
     )
 
 
-def resolve(index: Index, line: str, image: Facts = IMAGE) -> str:
-    """Return what is wrong with what an image would get; empty if it fits."""
+def resolve(
+    index: Index, line: str, image: Facts = IMAGE, pip: Mapping[str, str] | None = None
+) -> str:
+    """Return what is said of what an image would get; empty if it fits."""
     order = Order(index.work / "image.sif", Additions((line,)), frozenset(), "")
+    printed = io.StringIO()
     try:
-        extension._resolve(index.resolution(image), order, Prepared(), Progress("none"))
+        with Progress("plain", stream=printed) as progress:
+            extension._resolve(index.resolution(image, pip), order, Prepared(), progress)
     except InputError as error:
         return str(error)
-    return ""
+    return printed.getvalue()
 
 
 def test_what_an_extra_of_a_package_of_the_image_needs_is_judged() -> None:
@@ -387,6 +392,30 @@ def test_a_version_without_code_for_the_accelerator_of_the_image_is_refused(inde
     assert resolve(index, "bitsandbytes<0.41") == ""
     index.wheel("bitsandbytes", "0.51.0")
     assert resolve(index, "bitsandbytes", rocm) == ""
+
+
+@pytest.mark.usefixtures("_without_record")
+def test_an_extra_that_a_package_does_not_have_is_named(index: Index) -> None:
+    index.wheel("top", "1.0", "base[old]")
+    needs = ('more; extra == "all"', 'more; extra == "with-more"')
+    image = IMAGE._replace(packages={"base": Installed("2.0", needs, ("base",), "")})
+    said = resolve(index, "base[nosuch]", image)
+    assert "warning: base 2.0 has no extra 'nosuch'" in said
+    assert "hint: it has all, with-more" in said
+    assert "warning: top 1.0 has no extra 'mine'" in resolve(index, "top[mine]", image)
+    # Only the author of top can do something about it.
+    assert resolve(index, "top", image) == ""
+
+
+@pytest.mark.usefixtures("_without_record")
+@pytest.mark.parametrize("code", [401, 403])
+def test_one_of_several_indexes_that_refuses_access_is_named(index: Index, code: int) -> None:
+    index.wheel("top", "1.0")
+    with answering((Answer(code),), []) as host:
+        pip = {"index-url": f"http://{host}/simple", "find-links": str(index.folder)}
+        said = resolve(index, "top", pip=pip)
+    assert "warning: no access to an index of packages" in said
+    assert f"{host}/simple" in said and str(code) in said
 
 
 def test_the_record_names_the_accelerator_of_an_image(
