@@ -1,12 +1,14 @@
 """Write the batch script of a job, judge what the job asks for, submit and follow it."""
 
+import json
 import os
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lumicontainer.api.starting import Binds, ImageRequest, find_binds
 from lumicontainer.core.model import Partition, Platform
@@ -19,11 +21,20 @@ from lumicontainer.jobs.scripts import batch, program
 from lumicontainer.jobs.scripts.batch import Body, JobHeader
 from lumicontainer.jobs.scripts.cost import cost, hourly_cost
 from lumicontainer.jobs.scripts.layout import Demand, NodeLayout, lay_out
+from lumicontainer.jobs.scripts.slow_layouts import (
+    CONFIGURATIONS,
+    pairs,
+    shape_of,
+    slow_layouts,
+)
 from lumicontainer.jobs.scripts.times import minutes_of, time_words
 from lumicontainer.system import process
 
 ACCOUNT = "SBATCH_ACCOUNT"
 """The variable by which users name the account of all their jobs."""
+
+_LARGEST_CONFIGURATION = 1 << 20
+"""Bytes."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +117,20 @@ def job_script(request: JobRequest) -> JobScript:
         problems += _ask_slurm(request, platform, text)
     if problems:
         raise InputError(*problems)
-    return JobScript(text, binds.problems, [*_cost_lines(platform, layout, demand)])
+    shape = shape_of(request.command, _deepspeed_configuration(request.command))
+    warnings = (*binds.problems, *slow_layouts(shape, layout))
+    return JobScript(text, warnings, [*_cost_lines(platform, layout, demand)])
+
+
+def _deepspeed_configuration(words: Sequence[str]) -> Mapping[str, Any]:
+    """Return the configuration of DeepSpeed that a command names; empty if it cannot be read."""
+    files = [value for option, value in pairs(words) if option in CONFIGURATIONS and value]
+    for path in map(Path, files):
+        with suppress(OSError, ValueError, RecursionError):
+            if path.is_file() and path.stat().st_size <= _LARGEST_CONFIGURATION:
+                data = json.loads(path.read_bytes())
+                return data if isinstance(data, dict) else {}
+    return {}
 
 
 def _faults(request: JobRequest, platform: Platform, layout: NodeLayout) -> Iterator[Problem]:

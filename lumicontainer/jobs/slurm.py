@@ -289,14 +289,18 @@ def log_of(number: str) -> Path | None:
 
 def require_success(number: str) -> None:
     """Raise ``JobError`` if a job that is over did not succeed."""
-    fields = _show_job(number) or {}
-    if fields.get("JobState") == "COMPLETED":
+    fields = _show_job(number)
+    if not fields:
+        why = last_state(number)
+        hint = f"sacct --jobs={number}, if the cluster keeps records, and the end of its log"
+        raise JobError(Problem(f"the end of job {number} is not known", why=why, hint=hint))
+    if fields["JobState"] == "COMPLETED":
         return
     code, _, signal = fields.get("ExitCode", "0:0").partition(":")
     ended = [f"exit code {code}"] if code != "0" else []
     ended += [f"signal {signal}"] if signal not in ("", "0") else []
     why = ", ".join([last_state(number), *ended])
-    hint = f"lumicontainer postmortem {number}"
+    hint = f"scontrol show job {number} has its nodes and times"
     raise JobError(Problem(f"job {number} failed", str(log_of(number) or ""), why, hint))
 
 

@@ -116,7 +116,7 @@ def _size(memory: int) -> str:
 def array_size(text: str) -> int | None:
     """Return the number of jobs of an array such as ``0-7`` or ``1,3,5-9:2%4``; None if invalid."""
     numbers, percent, limit = text.partition("%")
-    if percent and not (limit.isascii() and limit.isdecimal() and int(limit)):
+    if percent and not re.fullmatch(r"(?a)[1-9]\d{0,6}", limit):
         return None
     parts = [_ARRAY.fullmatch(part) for part in numbers.split(",")]
     total = 0

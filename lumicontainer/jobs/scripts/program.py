@@ -73,7 +73,7 @@ def _ranks(words: Sequence[str]) -> int:
             break
         if match := _COUNT.fullmatch(word):
             text = match[2] or following
-            return int(text) if text.isascii() and text.isdecimal() else 0
+            return int(text) if re.fullmatch(r"(?a)\d{1,9}", text) else 0
     return 0
 
 

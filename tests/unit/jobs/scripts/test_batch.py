@@ -52,6 +52,7 @@ def test_whole_nodes_of_a_shared_partition_are_exclusive() -> None:
     assert not any("--exclusive" in each for each in lines(Demand(partition="standard-g")))
 
 
+LONG = "0-9%" + "9" * 5000
 HOSTILE = ("a b", 'a"b', "it's", "$HOME", "`x`", "$(x)", "a#b", " #x", "é", "a;b", "%j", "{{x}}")
 
 
@@ -78,7 +79,7 @@ def test_hostile_arguments_stay_one_word_of_the_shell(value: str) -> None:
     ("text", "size"),
     [
         *(("0-7", 8), ("3", 1), ("1,3,5", 3), ("0-9:3", 4), ("0-99%10", 100), ("0,4-5%2", 3)),
-        *((text, None) for text in ("", "a", "7-0", "1-", "0-9:0", "0-9%0", "1;2", "0-9%x")),
+        *((text, None) for text in ("", "a", "7-0", "1-", "0-9:0", "0-9%0", "1;2", "0-9%x", LONG)),
     ],
 )
 def test_the_jobs_of_an_array_are_counted(text: str, size: int | None) -> None:
