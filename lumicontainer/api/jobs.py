@@ -23,7 +23,7 @@ from lumicontainer.jobs.scripts.cost import cost, hourly_cost
 from lumicontainer.jobs.scripts.layout import Demand, NodeLayout, lay_out
 from lumicontainer.jobs.scripts.slow_layouts import (
     CONFIGURATIONS,
-    pairs,
+    option_pairs,
     shape_of,
     slow_layouts,
 )
@@ -124,7 +124,7 @@ def job_script(request: JobRequest) -> JobScript:
 
 def _deepspeed_configuration(words: Sequence[str]) -> Mapping[str, Any]:
     """Return the configuration of DeepSpeed that a command names; empty if it cannot be read."""
-    files = [value for option, value in pairs(words) if option in CONFIGURATIONS and value]
+    files = [value for option, value in option_pairs(words) if option in CONFIGURATIONS and value]
     for path in map(Path, files):
         with suppress(OSError, ValueError, RecursionError):
             if path.is_file() and path.stat().st_size <= _LARGEST_CONFIGURATION:

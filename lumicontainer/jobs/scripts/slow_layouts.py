@@ -52,14 +52,14 @@ def shape_of(words: Sequence[str], configuration: Mapping[str, Any]) -> Shape:
         for key, field in _KEYS.items()
         if type(value := configuration.get(key)) is int and value > 0
     }
-    for option, value in pairs(words):
+    for option, value in option_pairs(words):
         if option in _OPTIONS and _NUMBER.fullmatch(value):
             values[_OPTIONS[option]] = int(value)
-    virtual = any("virtual-pipeline" in option for option, _ in pairs(words))
+    virtual = any("virtual-pipeline" in option for option, _ in option_pairs(words))
     return Shape(**values, interleaved=virtual)
 
 
-def pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+def option_pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the options of a command, each with the text behind it."""
     for word, following in zip(words, [*words[1:], ""], strict=True):
         option, equals, value = word.partition("=")
