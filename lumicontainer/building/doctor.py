@@ -15,7 +15,7 @@ from lumicontainer.errors import HostError, LumicontainerError, Problem
 from lumicontainer.host.recipes import find_platform
 from lumicontainer.host.site import DEBIAN_KEYRING, find_mirror, require_mirror
 from lumicontainer.jobs import slurm
-from lumicontainer.jobs.partitions import differences
+from lumicontainer.jobs.partitions import partition_differences
 from lumicontainer.sandbox.runtimes import RUNTIMES, usable
 from lumicontainer.sandbox.workspace import NEED_TREE
 from lumicontainer.system import process, units, user_namespaces
@@ -103,7 +103,7 @@ def _partitions() -> str:
         shown = slurm.show_partitions()
     except HostError:
         return "Slurm does not answer"
-    differ = "; ".join(differences(platform.slurm.partitions, shown))
+    differ = "; ".join(partition_differences(platform.slurm.partitions, shown))
     same = f"as the platform {platform.name} describes them"
     return f"Slurm's differ from what {platform.name} describes: {differ}" if differ else same
 

@@ -8,7 +8,7 @@ from lumicontainer.jobs.scripts.times import minutes_of, time_words
 _UNLIMITED = ("UNLIMITED", "INFINITE")
 
 
-def differences(
+def partition_differences(
     partitions: Sequence[Partition], shown: Sequence[Mapping[str, str]]
 ) -> Iterator[str]:
     """Yield how partitions differ from the lines of ``scontrol show partition``.

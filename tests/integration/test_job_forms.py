@@ -11,7 +11,7 @@ import pytest
 
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.jobs import slurm
-from lumicontainer.jobs.partitions import differences
+from lumicontainer.jobs.partitions import partition_differences
 
 from ..conftest import ROOT
 from .conftest import alone, lumicontainer, run
@@ -85,9 +85,11 @@ def test_the_partitions_of_a_slurm_are_compared_with_what_the_platform_says(
 ) -> None:
     monkeypatch.setenv("SLURM_CONF", cluster["SLURM_CONF"])
     partitions = open_catalog(ROOT / "tests/cluster").platform("two-nodes").slurm.partitions
-    assert [*differences(partitions, slurm.show_partitions())] == []
+    assert [*partition_differences(partitions, slurm.show_partitions())] == []
     other = [partitions[0]._replace(max_time=30)]
-    assert [*differences(other, slurm.show_partitions())] == ["standard-g allows 1h, not 30m"]
+    assert [*partition_differences(other, slurm.show_partitions())] == [
+        "standard-g allows 1h, not 30m"
+    ]
 
 
 def test_a_job_that_is_waited_for_prints_its_log_and_its_failure(

@@ -3,7 +3,7 @@
 import pytest
 
 from lumicontainer.core.catalog import open_catalog
-from lumicontainer.jobs.partitions import differences
+from lumicontainer.jobs.partitions import partition_differences
 
 LUMI = open_catalog().platform("lumi-g").slurm.partitions
 SHOWN = {
@@ -22,7 +22,7 @@ def compared(**changed: str) -> list[str]:
         {"PartitionName": name, **dict(zip(KEYS, values, strict=True))}
         for name, values in SHOWN.items()
     ]
-    return [*differences(LUMI, [{**rows[0], **changed}, *rows[1:]])]
+    return [*partition_differences(LUMI, [{**rows[0], **changed}, *rows[1:]])]
 
 
 def test_the_same_partitions_differ_in_nothing() -> None:
