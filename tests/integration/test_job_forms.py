@@ -87,9 +87,8 @@ def test_the_partitions_of_a_slurm_are_compared_with_what_the_platform_says(
     partitions = open_catalog(ROOT / "tests/cluster").platform("two-nodes").slurm.partitions
     assert [*partition_differences(partitions, slurm.show_partitions())] == []
     other = [partitions[0]._replace(max_time=30)]
-    assert [*partition_differences(other, slurm.show_partitions())] == [
-        "standard-g allows 1h, not 30m"
-    ]
+    shown = [*partition_differences(other, slurm.show_partitions())]
+    assert shown == ["standard-g allows 1h, not 30m"]
 
 
 def test_a_job_that_is_waited_for_prints_its_log_and_its_failure(
