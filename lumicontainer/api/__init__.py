@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     )
     from lumicontainer.api.image import Image, inspect, run
     from lumicontainer.api.importing import Imported, ImportRequest, import_file
+    from lumicontainer.api.job_deaths import Postmortem, postmortem
     from lumicontainer.api.jobs import (
         JobRequest,
         JobScript,
@@ -128,6 +129,7 @@ __all__ = [
     "ModuleRequest",
     "OnProgress",
     "PlannedBuild",
+    "Postmortem",
     "PruneRequest",
     "Pruned",
     "Publication",
@@ -162,6 +164,7 @@ __all__ = [
     "list_failed_builds",
     "list_shared",
     "lock",
+    "postmortem",
     "prune_cache",
     "prune_shared",
     "publish_objects",
@@ -240,6 +243,10 @@ _NAMES: Mapping[str, Sequence[str]] = {
         "Image",
         "inspect",
         "run",
+    ),
+    "api.job_deaths": (
+        "Postmortem",
+        "postmortem",
     ),
     "api.jobs": (
         "JobRequest",

@@ -304,6 +304,31 @@ def require_success(number: str) -> None:
     raise JobError(Problem(f"job {number} failed", str(log_of(number) or ""), why, hint))
 
 
+def job_fields(number: str) -> dict[str, str]:
+    """Return what scontrol says of a job; nothing if it does not know it, or is not here."""
+    return _show_job(number) or {}
+
+
+def job_account(number: str) -> list[list[str]]:
+    """Return the state, the exit code and the nodes of a job and of each of its steps.
+
+    Nothing without slurmdbd, or if it does not answer.
+    """
+    if process.find("sacct") is None:
+        return []
+    columns = "--format=JobID,State,ExitCode,NodeList"
+    try:
+        printed = _capture("sacct", "--noheader", "--parsable2", f"--jobs={number}", columns)
+    except HostError:
+        return []
+    return [row for line in clean(printed).splitlines() if len(row := line.split("|")) == 4]
+
+
+def dead_nodes(nodes: str) -> list[str]:
+    """Return those of some nodes that do not answer, or are down."""
+    return _nodes_in(_DEAD, nodes)
+
+
 def _show_job(number: str) -> dict[str, str] | None:
     """Return what Slurm knows of a job, nothing if it no longer knows the job.
 

@@ -1,0 +1,84 @@
+"""Why a job died."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lumicontainer.errors import InputError, Problem
+from lumicontainer.jobs.postmortem.gather import gather
+from lumicontainer.jobs.postmortem.judge import Evidence, find_cause
+from lumicontainer.jobs.postmortem.record import JobRecord, ask_slurm
+from lumicontainer.jobs.postmortem.verdict import Verdict
+
+
+class Postmortem(NamedTuple):
+    """Hold the cause of a job's death, and what was read to find it."""
+
+    verdict: Verdict
+    logs: int
+    ranks: int
+    """Ranks that left a log, or that a launcher names."""
+    dumps: int
+    """Dumps of PyTorch's flight recorder."""
+    state: str
+    """The state of the job; empty if Slurm was not asked, or does not know it."""
+    unreadable: Sequence[str]
+    other_jobs: Sequence[str]
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as ``lumicontainer postmortem --json`` prints it."""
+        lists = {"unreadable": list(self.unreadable), "other_jobs": list(self.other_jobs)}
+        return {**self.verdict.as_data(), "read": {**self._asdict(), **lists, "verdict": None}}
+
+
+def postmortem(*subjects: str | Path) -> Postmortem:
+    """Return why a job died; ``subjects`` are its number, its folders of logs, or both.
+
+    Raises ``InputError`` if there is nothing to read.
+    """
+    numbers = [str(each) for each in subjects if str(each).isdigit()]
+    places = [Path(each) for each in subjects if not str(each).isdigit()]
+    if len(numbers) > 1:
+        hint = "call it once for each job"
+        raise InputError(Problem("expected one job", why=f"got {', '.join(numbers)}", hint=hint))
+    if absent := [each for each in places if not each.exists()]:
+        hint = "name the folder of lumi-entry --log-dir, or a log"
+        raise InputError(
+            *(Problem("folder of logs not found", str(each), hint=hint) for each in absent)
+        )
+    job = numbers[0] if numbers else ""
+    record = ask_slurm(job) if job else JobRecord()
+    material = gather([*places, *_places_of(record, bool(places))], job)
+    if not (material.logs or material.dumps or record.state):
+        raise InputError(_nothing(job, places))
+    evidence = Evidence(material.logs, material.dumps, record.state, record.dead_nodes)
+    return Postmortem(
+        find_cause(evidence),
+        len({log.path for log in material.logs}),
+        len(evidence.ranks),
+        len(material.dumps),
+        record.state,
+        material.unreadable,
+        material.other_jobs,
+    )
+
+
+def _places_of(record: JobRecord, has_places: bool) -> list[Path]:
+    """Return the job's output; its folder too, unless the user named places."""
+    places = [each for each in record.outputs if each.is_file()]
+    if not has_places and record.folder is not None:
+        places += [each for name in _LOGS if (each := record.folder / name).is_dir()]
+    return places
+
+
+_LOGS = ("logs", "log", "output")
+"""Folders of logs that people name like this, below where they submit."""
+
+
+def _nothing(job: str, places: Sequence[Path]) -> Problem:
+    where = ", ".join(map(str, places)) or f"job {job}"
+    why = "there is no log and no dump of the flight recorder there"
+    if job and not places:
+        why = "Slurm no longer knows the job, or this host has no Slurm"
+    hint = "name the folder of its logs: lumicontainer postmortem JOB FOLDER"
+    return Problem("cannot find what the job left", where, why, hint)

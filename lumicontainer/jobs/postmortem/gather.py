@@ -1,0 +1,81 @@
+"""Read all that a job left: logs, dumps of the flight recorder, files of torchelastic."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lumicontainer.jobs.postmortem import files
+from lumicontainer.jobs.postmortem.files import JobFile
+from lumicontainer.jobs.postmortem.logs import Log, read_lines, read_log
+from lumicontainer.jobs.postmortem.recorder import Dump, UnreadableError, read_dump
+
+
+class Material(NamedTuple):
+    """Hold what was read of a job, and what could not be."""
+
+    logs: Sequence[Log]
+    dumps: Sequence[Dump]
+    unreadable: Sequence[str]
+    """Files with the reason."""
+    other_jobs: Sequence[str]
+    """Numbers of other jobs whose files lie there too."""
+
+
+def gather(places: Sequence[Path], job: str = "") -> Material:
+    """Read the files of one job; without its number those of the newest one."""
+    every = list(files.find_files(places))
+    job = job or _newest(every)
+    # Files without a number, such as those of torchrun, belong to every job.
+    chosen = [each for each in every if not each.job or not job or each.job == job]
+    others = Counter(each.job for each in every if each.job and each.job != job)
+    logs: list[Log] = []
+    dumps: list[Dump] = []
+    unreadable: list[str] = []
+    for entry in _last_runs(chosen):
+        try:
+            if entry.kind == files.RECORD:
+                dumps.append(read_dump(files.read_record(entry.path), entry.rank or 0))
+            elif entry.kind == files.ERROR_FILE:
+                logs += _read_error_file(entry)
+            else:
+                logs += read_log(entry)
+        except (OSError, UnreadableError, ValueError) as error:
+            unreadable.append(f"{entry.path}: {error}")
+    return Material(logs, dumps, unreadable, sorted(others))
+
+
+def _newest(every: Iterable[JobFile]) -> str:
+    """Return the number of the job whose files are the newest; only ranks' files have one."""
+    numbered = [each for each in every if each.job and each.rank is not None]
+    return max(numbered, key=lambda each: each.time).job if numbered else ""
+
+
+def _last_runs(entries: Iterable[JobFile]) -> Iterator[JobFile]:
+    """Yield the files of the last run; a second one in a folder has names such as ``X.1.err``."""
+    newest: dict[tuple[str, str], JobFile] = {}
+    for entry in entries:
+        stem, _, suffix = entry.path.name.rpartition(".")
+        if entry.kind != files.LOG or entry.rank is None:
+            newest[(str(entry.path), "")] = entry
+            continue
+        before, _, number = stem.rpartition(".")
+        plain = before if number.isdigit() and "rank" in before else stem
+        key = (f"{entry.path.parent}/{plain}", suffix)
+        if key not in newest or newest[key].time < entry.time:
+            newest[key] = entry
+    yield from newest.values()
+
+
+def _read_error_file(entry: JobFile) -> Iterator[Log]:
+    """Yield the traceback that torchelastic's ``record`` wrote (errors/error_handler.py)."""
+    data: Any = json.loads(files.read_record(entry.path) or b"null")
+    message = data.get("message") if isinstance(data, dict) else None
+    if not isinstance(message, dict):
+        return
+    extra = message.get("extraInfo")
+    text = extra.get("py_callstack") if isinstance(extra, dict) else message.get("message")
+    if isinstance(text, str):
+        numbered = list(enumerate(text[: files.TAIL].split("\n"), 1))
+        yield read_lines(entry.rank, entry, numbered)

@@ -1,0 +1,105 @@
+"""Read the logs of ranks: take the labels of srun and torchrun off, and find what they say."""
+
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import accumulate
+from pathlib import Path
+from typing import NamedTuple
+
+from lumicontainer.jobs.postmortem import files
+from lumicontainer.jobs.postmortem.files import JobFile
+from lumicontainer.jobs.postmortem.signatures import Match, matches
+from lumicontainer.jobs.postmortem.tracebacks import Traceback, last_traceback, native_place
+from lumicontainer.system.terminal.masking import masked
+from lumicontainer.system.terminal.output import clean
+
+_LABEL = re.compile(r"^ {0,7}(\d{1,7}): ?|^\[(?:default|rank|trainer)(\d{1,7})\]: ?")
+_LINE = 2000
+"""Characters of a line that are read; no message has more."""
+_NODE = re.compile(r"^([\w.-]{1,64}):\d{1,10}:\d{1,10} \[\d{1,3}\] NCCL ", re.MULTILINE)
+SHOWN = 300
+
+
+class Message(NamedTuple):
+    """Hold one message of a log, and where it is."""
+
+    match: Match
+    rank: int | None
+    path: Path
+    line: int
+    text: str
+    """The whole line, without secrets and escape sequences."""
+
+    @property
+    def kind(self) -> str:
+        """Return the kind of its signature."""
+        return self.match.signature.kind
+
+
+class Log(NamedTuple):
+    """Hold what one rank wrote to one file."""
+
+    rank: int | None
+    path: Path
+    time: float
+    events: tuple[Message, ...]
+    traceback: Traceback | None
+    node: str
+    last: str
+    """Its last line."""
+    native_place: str
+    """The line of the user's code in which it crashed."""
+
+
+def read_log(entry: JobFile) -> Iterator[Log]:
+    """Yield the log of each rank whose lines are in a file."""
+    text = clean(files.read_text(entry.path))
+    by_rank: dict[int | None, list[tuple[int, str]]] = defaultdict(list)
+    for number, line in enumerate(text.split("\n"), 1):
+        rank, rest = _unlabelled(line[:_LINE])
+        by_rank[entry.rank if rank is None or entry.rank is not None else rank].append(
+            (number, rest)
+        )
+    for rank, lines in by_rank.items():
+        yield read_lines(rank, entry, lines)
+
+
+def _unlabelled(line: str) -> tuple[int | None, str]:
+    """Return a line without the labels of srun and of PyTorch, and the rank in the inner one."""
+    rank = None
+    for _ in range(2):
+        if not (match := _LABEL.match(line)):
+            break
+        rank, line = int(match[1] or match[2]), line[match.end() :]
+    return rank, line
+
+
+def read_lines(rank: int | None, entry: JobFile, lines: list[tuple[int, str]]) -> Log:
+    """Return the log that these numbered lines are."""
+    texts = [text for _, text in lines]
+    joined = "\n".join(texts)
+    starts = [0, *accumulate(len(text) + 1 for text in texts)]
+    events = []
+    for match in matches(joined):
+        index = bisect_right(starts, match.start) - 1
+        said = masked(texts[index].strip())[:SHOWN]
+        events.append(Message(match, rank, entry.path, lines[index][0], said))
+    traceback = last_traceback(texts)
+    if traceback is not None:
+        error = masked(traceback.error)[:SHOWN]
+        first, line = (lines[number - 1][0] for number in (traceback.first, traceback.line))
+        traceback = traceback._replace(error=error, first=first, line=line)
+    named = _NODE.search(joined)
+    last = next((text for text in reversed(texts) if text.strip()), "")
+    return Log(
+        rank,
+        entry.path,
+        entry.time,
+        tuple(events),
+        traceback,
+        named[1] if named else "",
+        masked(last)[:SHOWN],
+        native_place(texts),
+    )

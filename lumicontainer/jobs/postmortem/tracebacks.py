@@ -1,0 +1,98 @@
+"""The last traceback of a Python program: its exception, and the line of the user's code."""
+
+import re
+from typing import NamedTuple
+
+_HEAD = "Traceback (most recent call last):"
+_FRAME = re.compile(r'^\s{0,12}File "([^"\n]{1,1000})", line (\d{1,9})(?:, in ([^\n]{1,200}))?$')
+_RAISED = re.compile(r"^[A-Za-z_][\w.]{0,200}(?::|$)")
+_LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib(?:64)?/python3|^<")
+_LOGGED = re.compile(r"^(?:ERROR|CRITICAL|WARNING|INFO)\b|[-|\[ ](?:ERROR|CRITICAL|WARNING)\b")
+_LAST_WORDS = re.compile(
+    r"^\s*$|^\[?[WEIF]?\d{4} |^\[[WE]\d{4}|[Ww]arning|^  |^Exception ignored|^terminate called"
+    r"|^srun: |^slurmstepd: |^frame #|^Fatal Python error|resource_tracker|^Exception raised from"
+    r"|NCCL (?:INFO|WARN)|^Current thread|^Thread 0x|^Extension modules"
+)
+_CHAINED = ("During handling of the above", "The above exception was the direct cause")
+_MOST_WORDS = 60
+
+
+class Traceback(NamedTuple):
+    """Hold an exception, and the last line of the user's code that led to it."""
+
+    error: str
+    """The line that names the exception."""
+    place: str
+    """The file and the line; empty if all frames are in libraries."""
+    function: str
+    first: int
+    """The number of the line with which the tracebacks begin that led to it."""
+    line: int
+    """The number of its own line in the log."""
+    fatal: bool
+    """Whether nothing was printed after it, as when a program ends with it."""
+
+
+def last_traceback(lines: list[str]) -> Traceback | None:
+    """Return the last traceback in a log."""
+    heads = [number for number, text in enumerate(lines) if text.startswith(_HEAD)]
+    if not heads:
+        return None
+    start = heads[-1]
+    place, function = _user_frame(lines[_chain(lines, heads, _CHAINED[1:]) + 1 :])
+    end = next(
+        (
+            number
+            for number in range(start + 1, len(lines))
+            if lines[number][:1].strip() and not lines[number].startswith("File ")
+        ),
+        len(lines) - 1,
+    )
+    before = lines[start - 1] if start else ""
+    logged = bool(_LOGGED.search(before)) or not _RAISED.match(lines[end])
+    fatal = not logged and _is_end(lines[end + 1 :])
+    return Traceback(
+        lines[end], place, function, _chain(lines, heads, _CHAINED) + 1, end + 1, fatal
+    )
+
+
+def _chain(lines: list[str], heads: list[int], words: tuple[str, ...]) -> int:
+    """Return where the first traceback begins of those that led to the last one."""
+    first = heads[-1]
+    for head in reversed(heads[:-1]):
+        if not any(text.startswith(words) for text in lines[head:first]):
+            break
+        first = head
+    return first
+
+
+def _user_frame(lines: list[str]) -> tuple[str, str]:
+    """Return the last frame outside of libraries, and its function; else the last one."""
+    place, function, any_place = "", "", ""
+    for text in lines:
+        if match := _FRAME.match(text):
+            any_place = f"{match[1]}:{match[2]}"
+            if not _LIBRARY.search(match[1]):
+                place, function = any_place, match[3] or ""
+        elif text[:1].strip():
+            break
+    return place or any_place, function
+
+
+_NATIVE = re.compile(r'^ {1,4}File "([^"\n]{1,1000})", line (\d{1,9}) in ')
+
+
+def native_place(lines: list[str]) -> str:
+    """Return the line of the user's code that faulthandler names, whose newest frame is first."""
+    heads = [number for number, text in enumerate(lines) if text.startswith("Current thread 0x")]
+    for text in lines[heads[0] + 1 :] if heads else ():
+        if not (match := _NATIVE.match(text)):
+            break
+        if not _LIBRARY.search(match[1]):
+            return f"{match[1]}:{match[2]}"
+    return ""
+
+
+def _is_end(lines: list[str]) -> bool:
+    rest = [text for text in lines if not _LAST_WORDS.search(text)]
+    return len(rest) <= _MOST_WORDS

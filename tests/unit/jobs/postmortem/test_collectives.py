@@ -1,0 +1,63 @@
+"""The rank is named whose collectives differ from those of all others."""
+
+from typing import Any
+
+import pytest
+
+from lumicontainer.jobs.postmortem import collectives
+from lumicontainer.jobs.postmortem.collectives import Difference, compare
+from lumicontainer.jobs.postmortem.recorder import read_dump
+
+from .leftovers import call, dump
+
+ROUND = [call(1, line=7), call(2, size=32, line=9), call(3, line=7)]
+
+
+def compared(*by_rank: list[dict[str, Any]]) -> Difference | None:
+    ranks = range(len(by_rank))
+    return compare([read_dump(dump(rows, ranks), rank) for rank, rows in enumerate(by_rank)])
+
+
+CASES = {
+    collectives.OTHER_SHAPE: [call(4, size=6, line=9)],
+    collectives.OTHER_CALL: [call(4, "all_gather", line=20)],
+    collectives.SKIPPED: [call(4, size=4, line=7)],
+    collectives.ABSENT: [],
+    collectives.SLOW: [call(4, size=32, line=9, time_created_ns=int(1_800_000_011e9))],
+}
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_the_rank_that_does_otherwise_is_named(kind: str) -> None:
+    usual = [*ROUND, call(4, size=32, line=9)]
+    difference = compared(usual, usual, [*ROUND, *CASES[kind]], usual)
+    assert difference is not None
+    assert (difference.kind, difference.ranks, difference.number) == (kind, (2,), 4)
+    assert difference.common.place.endswith("train.py:9")
+
+
+def test_a_rank_without_a_record_is_named() -> None:
+    rows = [read_dump(dump(ROUND, range(3)), rank) for rank in (0, 2)]
+    difference = compare(rows)
+    assert difference is not None
+    assert (difference.kind, difference.ranks) == (collectives.MISSING, (1,))
+
+
+def test_all_that_wait_in_one_collective_blame_nobody() -> None:
+    difference = compared(ROUND, ROUND)
+    assert difference is not None
+    assert (difference.kind, difference.ranks) == (collectives.STUCK, ())
+
+
+def test_collectives_that_ended_alike_do_not_differ() -> None:
+    rows = [call(1, retired=True), call(2, state="completed")]
+    assert compared(rows, rows, rows) is None
+
+
+def test_ranks_may_give_other_sizes_where_the_collective_lets_them() -> None:
+    rows = [[call(1, "all_to_all", size, retired=True)] for size in (3, 4)]
+    assert compared(*rows) is None
+
+
+def test_old_records_that_some_ranks_have_overwritten_are_not_compared() -> None:
+    assert compared([call(1, retired=True), call(2, retired=True)], [call(2, retired=True)]) is None

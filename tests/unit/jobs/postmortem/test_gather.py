@@ -1,0 +1,87 @@
+"""Files that a job left are found by their names, and read without trust."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lumicontainer.jobs.postmortem import files
+from lumicontainer.jobs.postmortem.gather import gather
+from lumicontainer.system.terminal import masking
+
+from .leftovers import CLOSED, ranks, traceback, write
+
+
+def test_lines_of_srun_and_torchrun_belong_to_the_ranks_in_their_labels(tmp_path: Path) -> None:
+    text = traceback("KeyError: 'a'", label="1: ") + traceback(CLOSED, label="[rank0]: ")
+    logs = gather([write(tmp_path, {"slurm-7.out": text})]).logs
+    named = {
+        log.rank: log.traceback and log.traceback.error for log in logs if log.rank is not None
+    }
+    assert named == {1: "KeyError: 'a'", 0: CLOSED}
+
+
+@pytest.mark.parametrize(
+    ("name", "rank"),
+    [
+        ("7.0-rank003.err", 3),
+        ("attempt_0/3/stderr.log", 3),
+        ("logs/rank_3.log", 3),
+        ("slurm-7.out", None),
+    ],
+)
+def test_a_name_of_a_log_has_its_rank(tmp_path: Path, name: str, rank: int | None) -> None:
+    (log,) = gather([write(tmp_path, {name: "hello\n"})]).logs
+    assert log.rank == rank
+
+
+def test_of_several_jobs_the_newest_is_read_or_the_one_that_is_named(tmp_path: Path) -> None:
+    write(tmp_path, {"7.0-rank0.err": "", "8.0-rank0.err": ""}, {"8.0-rank0.err": 5})
+    assert [log.path.name for log in gather([tmp_path]).logs] == ["8.0-rank0.err"]
+    assert gather([tmp_path]).other_jobs == ["7"]
+    assert [log.path.name for log in gather([tmp_path], "7").logs] == ["7.0-rank0.err"]
+
+
+def test_of_several_runs_of_one_step_the_last_is_read(tmp_path: Path) -> None:
+    write(tmp_path, {"7.0-rank0.err": "", "7.0-rank0.1.err": ""}, {"7.0-rank0.1.err": 5})
+    assert [log.path.name for log in gather([tmp_path]).logs] == ["7.0-rank0.1.err"]
+
+
+def test_links_pipes_and_damaged_dumps_are_not_read(tmp_path: Path) -> None:
+    write(tmp_path, {"7.0-flight-recorder-rank0": "no pickle"})
+    (tmp_path / "7.0-rank1.err").symlink_to("/etc/passwd")
+    os.mkfifo(tmp_path / "7.0-rank2.err")
+    material = gather([tmp_path])
+    assert (list(material.logs), list(material.dumps)) == ([], [])
+    assert len(material.unreadable) == 1
+
+
+def test_of_a_huge_log_the_start_and_the_end_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "7.0-rank0.err"
+    with path.open("wb") as stream:
+        stream.write(b"\x1b[31mfirst\n")
+        stream.truncate(1 << 30)
+        stream.seek(0, os.SEEK_END)
+        stream.write(traceback(CLOSED).encode())
+    assert len(files.read_text(path)) < 2 * (files.HEAD + files.TAIL)
+    (log,) = gather([tmp_path]).logs
+    assert log.traceback is not None
+    assert log.traceback.error == CLOSED
+
+
+def test_secrets_and_escape_sequences_are_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(masking, "_hidden", {})
+    masking.hide(["s3cr3t-word"])
+    write(tmp_path, ranks("KeyError: 's3cr3t-word \x1b[31mred\x07'"))
+    (log,) = gather([tmp_path]).logs
+    assert log.traceback is not None
+    assert log.traceback.error == "KeyError: '*** red'"
+
+
+def test_the_file_of_torchelastic_has_the_traceback_of_its_rank(tmp_path: Path) -> None:
+    text = traceback("KeyError: 'a'").replace("\n", "\\n").replace('"', '\\"')
+    data = f'{{"message": {{"message": "m", "extraInfo": {{"py_callstack": "{text}"}}}}}}'
+    (log,) = gather([write(tmp_path, {"attempt_0/2/error.json": data})]).logs
+    assert (log.rank, log.traceback and log.traceback.error) == (2, "KeyError: 'a'")

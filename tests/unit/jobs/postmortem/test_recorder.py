@@ -1,0 +1,53 @@
+"""Dumps of the flight recorder are read as plain values, whoever wrote them."""
+
+import json
+import os
+import pickle
+from typing import Any
+
+import pytest
+
+from lumicontainer.jobs.postmortem.recorder import UnreadableError, read_dump
+
+from .leftovers import call, dump
+
+
+class Evil:
+    def __reduce__(self) -> Any:
+        return os.system, ("echo hello",)
+
+
+def test_a_dump_has_the_calls_of_a_rank_with_the_lines_of_its_program() -> None:
+    read = read_dump(dump([call(1, "broadcast", 9, line=12, retired=True)], [0, 1]), 1)
+    (only,) = read.calls
+    assert (only.described(), only.place, only.ended) == (
+        "broadcast(9)",
+        "/users/me/train.py:12",
+        True,
+    )
+    assert list(read.members.values()) == [(0, 1)]
+
+
+def test_a_dump_in_json_is_read_as_well() -> None:
+    data = {"entries": [call(1)], "pg_config": {"0": {"desc": "default_pg", "ranks": "[0]"}}}
+    read = read_dump(json.dumps(data).encode(), 0)
+    assert (read.calls[0].number, read.members) == (1, {"default_pg": (0,)})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pickle.dumps({"entries": [Evil()]}),
+        pickle.dumps(len),
+        dump([call(1)], [0])[:-9],
+        b"",
+        b"\x80\x05.",
+        b'{"entries": 7}',
+        b"[" * 100_000,
+        pickle.dumps({"entries": [{"frames": 3}]}),
+    ],
+    ids=["code", "function", "cut", "empty", "nothing", "number", "nested", "frames"],
+)
+def test_what_is_no_dump_is_refused_and_runs_nothing(content: bytes) -> None:
+    with pytest.raises(UnreadableError):
+        read_dump(content, 0)
