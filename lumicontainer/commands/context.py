@@ -61,6 +61,7 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
 }
 """The options that several verbs have, as ``add_argument`` takes them."""
 RECIPE = ("recipe", "--platform", "--profile", "--set", "--recipes")
+COMMAND = "what runs in the image, and its arguments"
 IMAGE = ("image", "--platform", "--recipes")
 _SLURM_NAME = re.compile(r"|(?a:[\w.,@+][\w.,@+-]*)")
 

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     summary = "requirements.txt, pyproject.toml, pylock.toml or environment.yml; can be repeated"
     add, more = parser.add_argument, context.REPEATED
     add("-r", "--requirement", dest="requirements", metavar="FILE", type=Path, help=summary, **more)
-    summary = "a folder of your own code; changes of it need no new file; can be repeated"
+    summary = "a folder of your own code, whose changes take effect at once; can be repeated"
     add("--editable", metavar="DIR", type=Path, help=summary, **more)
     summary = "let a package of the image be replaced; can be repeated"
     add("--allow-change", metavar="NAME", help=summary, **more)

@@ -13,9 +13,13 @@ from lumicontainer.commands import context
 from lumicontainer.core.catalog import LAYERS
 from lumicontainer.core.rules.rules import HOLDS
 from lumicontainer.errors import EXAMINED_FAILED, OK
-from lumicontainer.importing.draft import OUTCOMES, ImportedLine, short
+from lumicontainer.importing.draft import OUTCOMES, SHOWN, ImportedLine, short
 from lumicontainer.system.files.recipe_folder import display
-from lumicontainer.system.terminal.output import print_json, print_table, report, say
+from lumicontainer.system.terminal.output import columns, print_json, print_table, report, say
+
+_GAPS = 6
+"""Blanks before and between the first three columns."""
+_LEAST = 24
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,10 +70,18 @@ def _print_rows(rows: Sequence[ImportedLine], file: str) -> None:
     for row in rows:
         table.append((_place(row, file), row.outcome, short(row.text), row.note))
     if table:
-        print_table(table)
+        print_table(_fit(table))
     counts = Counter(row.outcome for row in rows)
     parts = (f"{counts[outcome]} {outcome}" for outcome in OUTCOMES)
     sys.stdout.write(f"{file}: {', '.join(parts)}\n")
+
+
+def _fit(rows: Sequence[tuple[str, str, str, str]]) -> list[tuple[str, str, str, str]]:
+    """Return rows whose texts leave the terminal's width to nothing but the note below."""
+    before = sum(max(len(row[column]) for row in rows) for column in (0, 1)) + _GAPS
+    room = max(_LEAST, columns(before + SHOWN) - before)
+    texts = (row[2] if len(row[2]) <= room else f"{row[2][: room - 1]}…" for row in rows)
+    return [(*row[:2], text, row[3]) for row, text in zip(rows, texts, strict=True)]
 
 
 def _place(row: ImportedLine, file: str) -> str:
@@ -84,8 +96,11 @@ def _print_missing(imported: Imported) -> None:
         print_table([(f"  {layer}", why) for layer, why in left_out.items()])
     if missing := imported.missing:
         sys.stdout.write("the image will not have:\n")
-        rows = [(f"  {each.missing}", f"line {_place(each, file)}", each.note) for each in missing]
-        print_table(rows)
+        places = (_place(each, file) for each in missing)
+        rows = zip(
+            missing, (f"line {each}" if each.isdigit() else each for each in places), strict=True
+        )
+        print_table([(f"  {each.missing}", place, each.note) for each, place in rows])
     sys.stdout.flush()
 
 

@@ -18,7 +18,7 @@ from lumicontainer.system.terminal import output
 GROUPS: Mapping[str, Mapping[str, str]] = {
     "Start with a recipe": {
         "init": "write a recipe and a layer to start from",
-        "import": "write a recipe of a Dockerfile, a definition or requirements",
+        "import": "write a recipe from a Dockerfile, a definition or requirements",
         "list": "list recipes, profiles, layers and platforms",
         "show": "print every value of a recipe and its origin, or a document",
         "check": "judge a recipe by the rules before it is built",
@@ -32,7 +32,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "inspect": "print the contents of an image",
         "verify": "run the checks of an image",
         "run": "run a command in an image",
-        "extend": "put more Python packages on an image, as one file next to it",
+        "extend": "add Python packages to an image, as one file next to it",
         "shell": "open a shell in an image",
         "job": "write a Slurm batch script that runs a command in an image",
         "postmortem": "name the cause of a job's death from its logs and records",

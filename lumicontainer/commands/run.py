@@ -10,7 +10,9 @@ from lumicontainer.errors import OK
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
     context.add_options(parser, *context.IMAGE, "--with")
-    parser.add_argument("command", metavar="-- COMMAND", nargs=argparse.REMAINDER)
+    parser.add_argument(
+        "command", metavar="-- COMMAND", nargs=argparse.REMAINDER, help=context.COMMAND
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -90,6 +90,7 @@ def name_for(file: Path) -> str:
         "",
         file.name.lower(),
     )
-    own = re.sub(r"[^a-z0-9.+-]+", "-", _PLAIN_NAMES.sub("", stem)).strip("-.+")
-    folder = re.sub(r"[^a-z0-9.+-]+", "-", file.resolve().parent.name.lower()).strip("-.+")
-    return own or folder or "imported"
+    names = (_PLAIN_NAMES.sub("", stem), file.resolve().parent.name.lower())
+    plain = (re.sub(r"[^a-z0-9.+-]+", "-", name).strip("-.+") for name in names)
+    # The name of a layer begins with a letter.
+    return next((name for name in plain if name[:1].isalpha()), "imported")

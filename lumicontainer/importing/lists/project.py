@@ -47,13 +47,13 @@ def read_project(draft: Draft, name: str) -> None:
     if DEPENDENCIES[1] not in project:
         raise InputError(_lists_none(name, project))
     sources = ProjectSources(data)
+    _note_limits(FileLine(draft, name, 1), text, data)
     for each in limit_entries(name, listed_requirements(data, DEPENDENCIES), "requirement"):
         if isinstance(each, Fault):
             FileLine(draft, name, 1, "dependencies").refuse(each.what)
         else:
             _add_required(_line(draft, name, text, each), sources)
     _add_indexes(draft, name, text, project_indexes(data))
-    _note_limits(FileLine(draft, name, 1), text, data)
     _note_rest(FileLine(draft, name, 1), text, data)
 
 

@@ -76,7 +76,7 @@ def _add_option_of_line(line: FileLine, option: Option, seen: Sequence[str]) -> 
             return
         read_named(line, named, partial(read_requirements, seen=seen), seen)
     elif name in EDITABLE:
-        add_requirement(line, value)
+        add_editable(line, value)
     elif knows_option("pip", name):
         rows = line.draft.lines
         before = len(rows)
@@ -158,6 +158,14 @@ def add_option(line: FileLine, option: str, value: str) -> None:
         line.note(NOT_NEEDED, "the layer pytorch has its own index")
     else:
         line.decided("pip_options", option)
+
+
+def add_editable(line: FileLine, text: str) -> None:
+    """Add what ``--editable`` names: a repository, or a folder, which is no name of a package."""
+    if "://" in text:
+        add_requirement(line, text)
+    else:
+        line.refuse(_PROJECT)
 
 
 def add_requirement(line: FileLine, text: str, *, hashed: bool = False) -> None:

@@ -31,7 +31,7 @@ def are_settings(path: str) -> bool:
 
 def chooses_index(text: str) -> bool:
     """Return whether a command names such a file, and a setting that chooses an index."""
-    return any(name in text for name in NAMES) and bool(_SET.search(text))
+    return any(name in text for name in NAMES) and bool(_SET.search(text.replace("\\n", "\n")))
 
 
 def add_settings(line: FileLine, path: str, content: bytes) -> bool:

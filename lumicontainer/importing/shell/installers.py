@@ -105,7 +105,7 @@ def _pip(line: FileLine, options: Options, places: Places) -> None:
         elif option in ("-r", "--requirement", "--requirements"):
             _read_file(line.part(f"pip install -r {value}"), value, places)
         elif option in ("-e", "--editable"):
-            _add_requirement(line.part(f"{option} {value}"), value, places)
+            _add_editable(line.part(f"{option} {value}"), value, places)
         else:
             requirements.add_option(line, option, value)
 
@@ -144,6 +144,13 @@ def _add_requirement(line: FileLine, word: str, places: Places) -> None:
         line.refuse("it is a file of the folder, not the name of a package")
     else:
         requirements.add_requirement(line, word)
+
+
+def _add_editable(line: FileLine, word: str, places: Places) -> None:
+    if "://" not in word and (lost := places.lost(re.sub(r"\[[^]]*\]$", "", word))):
+        lost.note(line)
+    else:
+        requirements.add_editable(line, word)
 
 
 def _is_file(draft: Draft, word: str, places: Places) -> bool:

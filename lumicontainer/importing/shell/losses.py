@@ -96,7 +96,8 @@ class Losses:
 
     def lose_environment(self, path: str, folder: str) -> None:
         """Add a virtual environment: its packages are in the layer's own."""
-        why = "the layer python has a virtual environment of its own"
+        own = "the layer python has its own: write the program's plain name"
+        why = f"it uses the virtual environment {path}, and {own}"
         self._lose(path, folder, Lost(path, NOT_CARRIED, why, None, _PYTHON))
 
     def environments_below(self, path: str) -> list[str]:

@@ -14,6 +14,8 @@ _FOLDER = re.compile(r"\s(?:-C|--directory)[ =]?[\"']?([\w./+-]+)")
 _TAR = re.compile(r"\btar\b")
 _FUNCTION = re.compile(r"^\s*(?:function\s+(\w+)|(\w+)\s*\(\s*\)\s*\{)")
 _PREFIX = re.compile(r"(?:--prefix=|-DCMAKE_INSTALL_PREFIX=)[\"']?([\w./+-]+)")
+_CONDA = re.compile(r"(?i)(?:conda|mamba|forge)[\w.-]*\.sh$")
+"""The script that installs conda."""
 _NO_FOLDER = re.compile(r"-|(?:python)?[\d.]+$|venv$|virtualenv$|python[\d.]*$")
 _SETS = re.compile(r"(?:export\s+|local\s+|declare\s+(?:-\w+\s+)?)?([A-Za-z_]\w*)=")
 
@@ -41,6 +43,8 @@ def environment(words: Sequence[str]) -> str:
         return named[-1] if named and rest[0] == "venv" else ".venv"
     if program in ("pip", "uv") and "install" in rest:
         return value_of(rest, "-t", "--target", "--prefix", "--root")
+    if program in ("bash", "sh") and any(map(_CONDA.search, rest)):
+        return value_of(rest, "-p", "--prefix")
     if program in ("conda", "mamba", "micromamba") and "create" in rest:
         return value_of(rest, "-p", "--prefix")
     return ""

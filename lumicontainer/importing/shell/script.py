@@ -56,6 +56,12 @@ _INSTALLS = re.compile(
     r"\b(?:pip[\d.]*|conda|mamba|micromamba|apt|apt-get|poetry|pdm|pipenv|pixi)\s+(?:-\S+\s+)*install\b"
     r"|\buv\s+(?:sync|add|pip)\b|\b(?:conda|mamba)\s+env\b"
 )
+_INSTALLER = re.compile(
+    r"(?:^|[;&|(]\s*|\b(?:do|then|else)\s+)"
+    r"(?!(?:g?make|ninja|meson|cmake|scons|waf|b2|bjam|install|echo|printf)\b)"
+    r"[A-Za-z][\w.-]*\s+install\s+[^\s-]"
+)
+"""Another program that is to install something by its name."""
 _FILES = re.compile(r"\s(?:-[rce]|--requirement|--constraint|--editable)[ =]\s*\S+")
 _OF_INDEX = re.compile(r"\binstall(?:\s+-\S+)*\s+[A-Za-z]")
 _UNKNOWN = "it has a variable without a known value"
@@ -335,7 +341,7 @@ class ShellReader:
             why = "Apptainer makes this file after the build; name its variables in the layer"
         elif re.search(r"/etc/apt/|sources\.list", text):
             why = "name a script that does it under apt_repositories of the layer"
-        elif re.search(table()["downloads"], text):
+        elif re.search(table()["downloads"], text) or _INSTALLER.search(strip_wrappers(text)):
             why = why or (_UNREAD if _INSTALLS.search(text) else _UNPINNED)
         elif name := find_installer(part.command, part.plain, scope.folder, self.copies):
             why = f"{name} installs or downloads in a form that is not read; name it in the layer"

@@ -51,7 +51,7 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
     add("--level", choices=LEVELS, default="quick", help=summary)
     summary = "only checks, of any level, whose name contains NAME or matches it with * and ?"
     add("-k", metavar="NAME", action="append", default=[], dest="names", help=summary)
-    summary = f"fail checks, instead of skipping them, without one of: {', '.join(NEEDS)}"
+    summary = f"fail checks that lack one of these, instead of skipping them: {', '.join(NEEDS)}"
     add("--require", metavar="WHAT[,WHAT]", default="", help=summary)
     add("--list", action="store_true", help="list the checks; run none")
 

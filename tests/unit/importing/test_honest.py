@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lumicontainer.errors import InputError
 from lumicontainer.importing.draft import Draft, Goal
-from lumicontainer.importing.read import context_for, reader_of
+from lumicontainer.importing.read import context_for, name_for, reader_of
 
 from .conftest import Import, notes, rows
 
@@ -462,3 +462,64 @@ def test_an_extra_that_a_layer_has_is_that_layer(dockerfile: Import) -> None:
 def test_an_option_that_adds_nothing_is_not_missing(dockerfile: Import) -> None:
     draft = dockerfile("RUN pip install --only-binary :all: einops")
     assert (len(notes(draft)), draft.missing()) == (1, [])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mim install 'mmengine>=0.7'",
+        "if true; then pyenv install 3.11; fi",
+        "cd /x; opam install dune",
+    ],
+)
+def test_a_program_that_installs_by_name_is_not_run(dockerfile: Import, command: str) -> None:
+    draft = dockerfile(f"RUN {command}")
+    assert draft.missing()
+    assert "install" not in "".join(draft.script)
+
+
+@pytest.mark.parametrize(
+    "command", ["make install prefix=/x", "echo to install x", "ninja install x"]
+)
+def test_what_is_built_may_be_installed(dockerfile: Import, command: str) -> None:
+    assert dockerfile(f"RUN {command}").missing() == []
+
+
+def test_an_editable_folder_is_no_name_of_a_package(dockerfile: Import) -> None:
+    text = "RUN pip install -e mypkg\nCOPY requirements.txt .\nRUN pip install -r requirements.txt"
+    draft = dockerfile(text, **{"requirements.txt": "-e other_pkg\n--editable=third[x]\n"})
+    assert not draft.python
+    assert len(draft.missing()) == 3
+
+
+def test_other_software_of_an_unknown_image_with_pytorch_is_missing(imported: Import) -> None:
+    draft = imported("Dockerfile", "FROM acme/pytorch-train:2.1\n")
+    assert "pytorch" in draft.layers
+    assert "acme/pytorch-train" in draft.missing()[0].missing
+
+
+def test_proxies_and_mirrors_are_the_machines(dockerfile: Import) -> None:
+    text = (
+        "ARG HTTP_PROXY=http://p:80\nENV https_proxy=http://p:80\n"
+        "RUN sed -i 's/archive/mirror/' /etc/apt/sources.list && rm /etc/apt/sources.list.d/x.list"
+    )
+    draft = dockerfile(text)
+    assert {outcome for _, outcome, _ in rows(draft)} == {"not needed"}
+
+
+def test_a_python_of_conda_is_not_there(dockerfile: Import) -> None:
+    text = (
+        "RUN curl -O https://repo.example.org/Miniforge3-Linux-x86_64.sh "
+        "&& bash Miniforge3-Linux-x86_64.sh -b -p /usr/local/mine\n"
+        "RUN /usr/local/mine/bin/python x.py"
+    )
+    assert [each.missing for each in dockerfile(text).missing()] == [
+        "/usr/local/mine/bin/python x.py"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "of"), [("env1.yml", "folder"), ("2gpu.def", "folder"), ("gpu2.def", "gpu2")]
+)
+def test_a_recipe_has_a_name_that_a_layer_may_have(tmp_path: Path, name: str, of: str) -> None:
+    assert name_for(tmp_path / "folder" / name) == of

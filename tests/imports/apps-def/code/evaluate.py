@@ -1,0 +1,3 @@
+import einops
+
+print(einops.__version__)
