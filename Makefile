@@ -101,11 +101,12 @@ build/syft/bin/syft:
 docs: venv ## build the manual into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-schemas: venv ## write the JSON Schemas, and docs/keys.md, from the readers
+schemas: venv ## write the JSON Schemas, docs/keys.md and docs/lint-rules.md from the readers and the rules
 	@mkdir -p recipes/schemas
 	@for name in check layer lock platform profile recipe rules; do \
 		$(BIN)/python -m lumicontainer.core.reference $$name >recipes/schemas/$$name.json; done
 	@$(BIN)/python -m lumicontainer.core.reference keys >docs/keys.md
+	@$(BIN)/python -m lumicontainer.jobs.lint.reference >docs/lint-rules.md
 
 tools: venv ## install what else tests call
 	@tests/tools.sh

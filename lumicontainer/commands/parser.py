@@ -35,6 +35,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "extend": "add Python packages to an image, as one file next to it",
         "shell": "open a shell in an image",
         "job": "write a Slurm batch script that runs a command in an image",
+        "lint": "find the faults of batch scripts, and correct them",
         "postmortem": "name the cause of a job's death from its logs and records",
         "binds": "print what an image needs of this host, each with the reason",
         "module": "write module files that start images",

@@ -81,7 +81,7 @@ _TABLE: Mapping[str, Rows] = {
         ("history|def|definition", "lumicontainer inspect IMAGE --definition"),
         ("freeze|packages", "lumicontainer inspect IMAGE --packages"),
         ("prune|clean", "lumicontainer cache prune"),
-        ("lint|validate", "lumicontainer check RECIPE"),
+        ("validate", "lumicontainer check RECIPE"),
         ("pack|make|compile|convert|commit", "lumicontainer build RECIPE"),
         ("sbatch|submit|slurm|salloc", "lumicontainer job IMAGE -- COMMAND >job.sh; sbatch job.sh"),
         ("train|launch|python3?|torchrun|deepspeed|accelerate|srun|mpirun|mpiexec", _IN_IMAGE),

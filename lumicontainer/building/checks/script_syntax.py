@@ -1,6 +1,5 @@
 """Parse the scripts of an image with bash and Python, without running them."""
 
-import re
 import warnings
 from collections.abc import Iterator
 from pathlib import PurePosixPath
@@ -9,12 +8,7 @@ from lumicontainer.core.model import Checks, LayerFile
 from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 from lumicontainer.core.yaml.validators import COMPILE, FINISH, SCRIPT
 from lumicontainer.errors import InputError, Place, Problem
-from lumicontainer.system import process
-from lumicontainer.system.terminal.output import clean
-
-_LINE = re.compile(r"^.*?line ([0-9]+): (.*)$", re.MULTILINE)
-_ENVIRONMENT = {"LC_ALL": "C", "PATH": "/usr/bin:/bin"}
-"""English messages, without BASH_ENV and functions of the user."""
+from lumicontainer.system.programs.bash import find_syntax_fault
 
 
 def refuse_unparsable(resolved: Resolved) -> None:
@@ -48,25 +42,11 @@ def _checks(checks: Checks, folder: str) -> Iterator[tuple[str, LayerFile]]:
 
 def _problem(path: str, content: bytes) -> Problem | None:
     python = PurePosixPath(path).suffix == ".py"
-    mistake = _python(path, content) if python else _bash(content)
+    mistake = _python(path, content) if python else find_syntax_fault(content)
     if mistake is None:
         return None
     line, why = mistake
     return Problem("cannot parse the script", str(Place(path, line)), why, "correct the line")
-
-
-def _bash(content: bytes) -> tuple[int, str] | None:
-    """Return the line that bash cannot parse, and why; None if it is valid.
-
-    With -n bash ignores ``shopt -s extglob``, so a second run enables it.
-    """
-    for options in ([], ["-O", "extglob"]):
-        command = ["bash", "--norc", "--noprofile", *options, "-n"]
-        done = process.run_to_end(command, env=_ENVIRONMENT, stdin=content)
-        place = _LINE.search(clean(done.stderr))
-        if not done.returncode and not place:
-            return None
-    return (int(place[1]), place[2]) if place else (1, clean(done.stderr).strip())
 
 
 def _python(path: str, content: bytes) -> tuple[int, str] | None:

@@ -28,14 +28,19 @@ def judge_discouraged(
 
 
 def _may_hold(row: Discouraged, facts: Facts) -> bool:
+    parsed = conditions_of_image(row)
+    return all(conditions.is_met(key, terms, facts) is not False for key, terms in parsed)
+
+
+def conditions_of_image(row: Discouraged) -> list[tuple[str, list[Condition]]]:
+    """Return the conditions of a row that an image decides, by the names of its facts."""
     limits_of = {name: row.when[name] for name in _VERSIONS if name in row.when}
     name, _, limits = row.when.get("plugin", "").partition(" ")
     if name:
         limits_of[_PLUGIN] = limits or conditions.ANY
     if name not in ("", ANY):
         limits_of[f"{_PLUGIN}.plugin"] = name
-    parsed = ((key, [conditions.parse(text, (), free=True)]) for key, text in limits_of.items())
-    return all(conditions.is_met(key, terms, facts) is not False for key, terms in parsed)
+    return [(key, [conditions.parse(text, (), free=True)]) for key, text in limits_of.items()]
 
 
 def _finding(row: Discouraged, platform: Platform, fact: Fact) -> Finding:

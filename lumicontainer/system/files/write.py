@@ -10,12 +10,17 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 """Errors of file systems that give a file one name only."""
 
 
-def write_whole(path: Path, content: bytes, *, executable: bool = False) -> None:
+def write_whole(
+    path: Path, content: bytes, *, executable: bool = False, mode: int | None = None
+) -> None:
     """Replace a file in one step, so that readers see the old or the new content.
 
-    Who may read an ``executable`` file may also run it.
+    Who may read an ``executable`` file may also run it. ``mode`` is the file's mode, if another
+    than that of new files.
     """
     with _draft(path, content, executable=executable) as draft:
+        if mode is not None:
+            draft.chmod(mode)
         replace(draft, path)
 
 

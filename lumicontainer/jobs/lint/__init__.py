@@ -1,0 +1,1 @@
+"""Judge batch scripts by the rules of a platform."""

@@ -1,0 +1,1 @@
+"""The predicates of the rules, by their subject."""

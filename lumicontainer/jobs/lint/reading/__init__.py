@@ -1,0 +1,1 @@
+"""Read a batch script into a model of directives, variables and commands."""
