@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.jobs.postmortem.gather import gather
-from lumicontainer.jobs.postmortem.judge import Evidence, find_cause
-from lumicontainer.jobs.postmortem.record import JobRecord, ask_slurm
+from lumicontainer.jobs.postmortem.evidence import Evidence
+from lumicontainer.jobs.postmortem.judge import find_cause
+from lumicontainer.jobs.postmortem.reading.gather import gather
+from lumicontainer.jobs.postmortem.reading.record import JobRecord, ask_slurm
 from lumicontainer.jobs.postmortem.verdict import Verdict
 
 
@@ -27,8 +28,17 @@ class Postmortem(NamedTuple):
 
     def as_data(self) -> dict[str, Any]:
         """Return it as ``lumicontainer postmortem --json`` prints it."""
-        lists = {"unreadable": list(self.unreadable), "other_jobs": list(self.other_jobs)}
-        return {**self.verdict.as_data(), "read": {**self._asdict(), **lists, "verdict": None}}
+        return {
+            **self.verdict.as_data(),
+            "read": {
+                "logs": self.logs,
+                "ranks": self.ranks,
+                "dumps": self.dumps,
+                "state": self.state,
+                "unreadable": list(self.unreadable),
+                "other_jobs": list(self.other_jobs),
+            },
+        }
 
 
 def postmortem(*subjects: str | Path) -> Postmortem:
@@ -51,7 +61,9 @@ def postmortem(*subjects: str | Path) -> Postmortem:
     material = gather([*places, *_places_of(record, bool(places))], job)
     if not (material.logs or material.dumps or record.state):
         raise InputError(_nothing(job, places))
-    evidence = Evidence(material.logs, material.dumps, record.state, record.dead_nodes)
+    evidence = Evidence(
+        material.logs, material.dumps, record.state, record.dead_nodes, record.only_node
+    )
     return Postmortem(
         find_cause(evidence),
         len({log.path for log in material.logs}),

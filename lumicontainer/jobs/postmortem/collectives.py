@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
-from lumicontainer.jobs.postmortem.recorder import Collective, Dump
+from lumicontainer.jobs.postmortem.reading.recorder import Collective, Dump
 
 OTHER_SHAPE, OTHER_CALL, SKIPPED = "other shape", "other collective", "skipped"
 ABSENT, SLOW, MISSING, STUCK = "never came", "came late", "no record", "all wait"
@@ -21,7 +21,6 @@ class Difference(NamedTuple):
     """Hold where the ranks of a group part: those that do otherwise, and what both do."""
 
     kind: str
-    group: str
     number: int
     ranks: tuple[int, ...]
     """The ranks that do otherwise, or did not come."""
@@ -33,51 +32,56 @@ class Difference(NamedTuple):
 
 
 def compare(dumps: Sequence[Dump]) -> Difference | None:
-    """Return the first difference; of several groups the one whose calls are the newest."""
-    by_group: dict[str, dict[int, dict[int, Collective]]] = defaultdict(dict)
-    members: dict[str, tuple[int, ...]] = {}
+    """Return the first difference, from which those in other groups follow."""
+    by_group: dict[_Group, dict[int, dict[int, Collective]]] = defaultdict(dict)
     for dump in dumps:
         for call in dump.calls:
             if not call.peer_to_peer:
-                by_group[call.group].setdefault(dump.rank, {})[call.number] = call
-        members.update(dump.members)
-    every = [
-        difference
-        for group, calls in by_group.items()
-        if (difference := _compare_group(group, calls, members.get(group) or members.get("", ())))
-        is not None
-    ]
-    return min(every, key=lambda each: _KINDS.index(each.kind), default=None)
+                members = dump.members.get(call.group) or dump.members.get("", ())
+                group = by_group[call.group, tuple(members)]
+                group.setdefault(dump.rank, {})[call.number] = call
+    compared = (_compare_group(calls, members) for (_, members), calls in by_group.items())
+    every = [difference for difference in compared if difference is not None]
+    waiting = {rank for each in every if each.kind in _WAITED for rank in each.others}
+    # A rank that others wait for can itself wait for another, in another group.
+    return min(
+        every,
+        key=lambda each: (_KINDS.index(each.kind), bool(waiting & {*each.ranks})),
+        default=None,
+    )
 
 
+_Group = tuple[str, tuple[int, ...]]
 _KINDS = (OTHER_SHAPE, SKIPPED, OTHER_CALL, ABSENT, SLOW, MISSING, STUCK)
+_WAITED = (ABSENT, MISSING, STUCK)
 _SHARE = 0.8
 """Part of its patience by which a rank is late that the others did not wait for."""
 
 
-def _compare_group(group: str, calls: Calls, members: Sequence[int]) -> Difference | None:
+def _compare_group(calls: Calls, members: Sequence[int]) -> Difference | None:
     first = max(min(numbers) for numbers in calls.values())
     last = max(max(numbers) for numbers in calls.values())
     for number in range(first, last + 1):
         present = {rank: each[number] for rank, each in calls.items() if number in each}
-        if (difference := _part(group, number, present, calls)) is not None:
+        if (difference := _part(number, present, calls)) is not None:
             return difference
         late = sorted(rank for rank, each in calls.items() if max(each) < number)
-        if late:
+        # A dump that is older than the others may lack what has ended.
+        if late and not all(call.ended for call in present.values()):
             theirs = calls[late[0]][max(calls[late[0]])]
             rest = tuple(sorted(present))
-            return Difference(ABSENT, group, number, tuple(late), rest, theirs, present[rest[0]])
-    present = {rank: each[last] for rank, each in calls.items()}
+            return Difference(ABSENT, number, tuple(late), rest, theirs, present[rest[0]])
+    present = {rank: each[last] for rank, each in calls.items() if last in each}
     if slow := _slow(present):
         rest = tuple(sorted(set(present) - set(slow)))
-        return Difference(SLOW, group, last, slow, rest, present[slow[0]], present[rest[0]])
+        return Difference(SLOW, last, slow, rest, present[slow[0]], present[rest[0]])
     waiting = [rank for rank, call in present.items() if not call.ended]
     absent = tuple(sorted(set(members) - set(calls)))
     call = present[min(present)]
     if absent:
-        return Difference(MISSING, group, last, absent, tuple(sorted(calls)), None, call)
+        return Difference(MISSING, last, absent, tuple(sorted(calls)), None, call)
     if len(waiting) == len(present):
-        return Difference(STUCK, group, last, (), tuple(sorted(calls)), None, call)
+        return Difference(STUCK, last, (), tuple(sorted(calls)), None, call)
     return None
 
 
@@ -92,9 +96,7 @@ def _slow(present: Mapping[int, Collective]) -> tuple[int, ...]:
     return tuple(sorted(late))
 
 
-def _part(
-    group: str, number: int, present: Mapping[int, Collective], calls: Calls
-) -> Difference | None:
+def _part(number: int, present: Mapping[int, Collective], calls: Calls) -> Difference | None:
     """Return how the calls of one number differ."""
     count = Counter(call.alike for call in present.values())
     if len(count) < 2:
@@ -109,7 +111,7 @@ def _part(
         kind = OTHER_SHAPE
     else:
         kind = OTHER_CALL
-    return Difference(kind, group, number, ranks, others, theirs, common)
+    return Difference(kind, number, ranks, others, theirs, common)
 
 
 def _follows(

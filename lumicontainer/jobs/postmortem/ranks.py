@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lumicontainer.jobs.postmortem import signatures
-from lumicontainer.jobs.postmortem.logs import Log, Message
-from lumicontainer.jobs.postmortem.tracebacks import Traceback
+from lumicontainer.jobs.postmortem.reading import signatures
+from lumicontainer.jobs.postmortem.reading.logs import Log, Message
+from lumicontainer.jobs.postmortem.reading.tracebacks import Traceback
 
 EXCEPTION, SILENT = "exception", ""
 _OF_RANKS = (
@@ -39,6 +39,12 @@ class Rank:
         # A program that goes on after a traceback writes to its other log.
         fatal = [log for log in fatal if latest - log.time <= _AFTER]
         return max(fatal, key=lambda log: log.time, default=None)
+
+    @property
+    def logged(self) -> Traceback | None:
+        """Return the last traceback, with which it need not have ended."""
+        logs = sorted(self.logs, key=lambda log: log.time, reverse=True)
+        return next((log.traceback for log in logs if log.traceback), None)
 
     @property
     def events(self) -> list[Message]:

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from lumicontainer.jobs.postmortem.gather import gather
-from lumicontainer.jobs.postmortem.judge import Evidence, find_cause
+from lumicontainer.jobs.postmortem.evidence import Evidence
+from lumicontainer.jobs.postmortem.judge import find_cause
+from lumicontainer.jobs.postmortem.reading.gather import gather
 from lumicontainer.jobs.postmortem.verdict import Verdict
 
 CLOSED = "RuntimeError: [pair.cc:553] Connection closed by peer [10.0.0.2]:1942."

@@ -1,12 +1,13 @@
 """The rank is named whose collectives differ from those of all others."""
 
+import pickle
 from typing import Any
 
 import pytest
 
 from lumicontainer.jobs.postmortem import collectives
 from lumicontainer.jobs.postmortem.collectives import Difference, compare
-from lumicontainer.jobs.postmortem.recorder import read_dump
+from lumicontainer.jobs.postmortem.reading.recorder import read_dump
 
 from .leftovers import call, dump
 
@@ -50,14 +51,52 @@ def test_all_that_wait_in_one_collective_blame_nobody() -> None:
 
 
 def test_collectives_that_ended_alike_do_not_differ() -> None:
-    rows = [call(1, retired=True), call(2, state="completed")]
+    rows = [call(1, state="completed"), call(2, state="completed")]
     assert compared(rows, rows, rows) is None
 
 
 def test_ranks_may_give_other_sizes_where_the_collective_lets_them() -> None:
-    rows = [[call(1, "all_to_all", size, retired=True)] for size in (3, 4)]
+    rows = [[call(1, "all_to_all", size, state="completed")] for size in (3, 4)]
     assert compared(*rows) is None
 
 
 def test_old_records_that_some_ranks_have_overwritten_are_not_compared() -> None:
-    assert compared([call(1, retired=True), call(2, retired=True)], [call(2, retired=True)]) is None
+    assert (
+        compared(
+            [call(1, state="completed"), call(2, state="completed")], [call(2, state="completed")]
+        )
+        is None
+    )
+
+
+def test_a_rank_that_waits_for_another_in_another_group_is_not_blamed() -> None:
+    """Rank 1 waits for rank 0, which waits for rank 2 in another group."""
+    both = {"tp": {"desc": "", "ranks": "[0, 1]"}, "dp": {"desc": "", "ranks": "[0, 2]"}}
+    dp, tp = {"process_group": ("dp", "")}, {"process_group": ("tp", "")}
+    rows = {
+        0: [call(1, **tp), call(1, **dp), call(2, size=9, **dp)],
+        1: [call(1, **tp), call(2, size=9, **tp)],
+        2: [call(1, **dp)],
+    }
+    dumps = [
+        read_dump(pickle.dumps({"pg_config": both, "entries": each}), rank)
+        for rank, each in rows.items()
+    ]
+    difference = compare(dumps)
+    assert difference is not None
+    assert (difference.kind, difference.ranks) == (collectives.ABSENT, (2,))
+
+
+def test_groups_of_one_name_with_other_ranks_are_not_compared() -> None:
+    rows = []
+    for rank in range(4):
+        ranks = "[0, 1]" if rank < 2 else "[2, 3]"
+        groups = {"1": {"desc": "mesh", "ranks": ranks}}
+        entries = [call(1, size=4 + rank // 2, process_group=("1", "mesh"), state="completed")]
+        rows.append(read_dump(pickle.dumps({"pg_config": groups, "entries": entries}), rank))
+    assert compare(rows) is None
+
+
+def test_a_dump_that_is_older_than_the_others_is_no_difference() -> None:
+    ended = [call(number, state="completed") for number in (1, 2)]
+    assert compared(ended, ended[:1]) is None

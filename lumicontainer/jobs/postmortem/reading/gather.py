@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lumicontainer.jobs.postmortem import files
-from lumicontainer.jobs.postmortem.files import JobFile
-from lumicontainer.jobs.postmortem.logs import Log, read_lines, read_log
-from lumicontainer.jobs.postmortem.recorder import Dump, UnreadableError, read_dump
+from lumicontainer.jobs.postmortem.reading import files
+from lumicontainer.jobs.postmortem.reading.files import JobFile
+from lumicontainer.jobs.postmortem.reading.logs import Log, read_lines, read_log
+from lumicontainer.jobs.postmortem.reading.recorder import Dump, UnreadableError, read_dump
 
 
 class Material(NamedTuple):

@@ -5,9 +5,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lumicontainer.jobs.postmortem.signatures import NOTE, Signature, matches, numbers, signatures
+from lumicontainer.jobs.postmortem.reading.signatures import (
+    NOTE,
+    Signature,
+    matches,
+    numbers,
+    signatures,
+)
 
-from ...cpu import within
+from ....cpu import within
 
 SAMPLES = yaml.safe_load(Path(__file__).with_name("samples.yaml").read_text())
 HINTLESS = {"timeout", "closed", NOTE}

@@ -11,6 +11,8 @@ from typing import NamedTuple
 from lumicontainer.jobs import slurm
 
 _STATE = re.compile(r"[A-Z_]+")
+_ONE_NODE = re.compile(r"[\w.-]+")
+"""One name of a node, and not a list such as nid[001-002]."""
 
 
 class JobRecord(NamedTuple):
@@ -18,6 +20,8 @@ class JobRecord(NamedTuple):
 
     state: str = ""
     dead_nodes: tuple[str, ...] = ()
+    only_node: str = ""
+    """The node of a job that had one."""
     outputs: tuple[Path, ...] = ()
     folder: Path | None = None
     """Where the job was submitted."""
@@ -37,6 +41,7 @@ def ask_slurm(number: str) -> JobRecord:
     return JobRecord(
         match[0] if match else "",
         tuple(dead),
+        nodes if _ONE_NODE.fullmatch(nodes) else "",
         tuple(dict.fromkeys(_outputs(fields))),
         Path(folder) if folder.startswith("/") else None,
         "sacct" if rows else "scontrol" if fields else "",

@@ -8,11 +8,11 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer.jobs.postmortem import files
-from lumicontainer.jobs.postmortem.files import JobFile
-from lumicontainer.jobs.postmortem.signatures import Match, matches
-from lumicontainer.jobs.postmortem.tracebacks import Traceback, last_traceback, native_place
-from lumicontainer.system.terminal.masking import masked
+from lumicontainer.jobs.postmortem.reading import files
+from lumicontainer.jobs.postmortem.reading.files import JobFile
+from lumicontainer.jobs.postmortem.reading.signatures import Match, matches
+from lumicontainer.jobs.postmortem.reading.tracebacks import Traceback, last_traceback, native_place
+from lumicontainer.system.terminal import masking
 from lumicontainer.system.terminal.output import clean
 
 _LABEL = re.compile(r"^ {0,7}(\d{1,7}): ?|^\[(?:default|rank|trainer)(\d{1,7})\]: ?")
@@ -53,6 +53,12 @@ class Log(NamedTuple):
     """The line of the user's code in which it crashed."""
 
 
+def _show(text: str) -> str:
+    """Return a line without the secrets in it, which no configuration of this host has."""
+    masking.hide([*masking.shell_secrets(text), *masking.url_secrets(text)])
+    return masking.masked(text)[:SHOWN]
+
+
 def read_log(entry: JobFile) -> Iterator[Log]:
     """Yield the log of each rank whose lines are in a file."""
     text = clean(files.read_text(entry.path))
@@ -84,11 +90,11 @@ def read_lines(rank: int | None, entry: JobFile, lines: list[tuple[int, str]]) -
     events = []
     for match in matches(joined):
         index = bisect_right(starts, match.start) - 1
-        said = masked(texts[index].strip())[:SHOWN]
+        said = _show(texts[index].strip())
         events.append(Message(match, rank, entry.path, lines[index][0], said))
     traceback = last_traceback(texts)
     if traceback is not None:
-        error = masked(traceback.error)[:SHOWN]
+        error = _show(traceback.error)
         first, line = (lines[number - 1][0] for number in (traceback.first, traceback.line))
         traceback = traceback._replace(error=error, first=first, line=line)
     named = _NODE.search(joined)
@@ -100,6 +106,6 @@ def read_lines(rank: int | None, entry: JobFile, lines: list[tuple[int, str]]) -
         tuple(events),
         traceback,
         named[1] if named else "",
-        masked(last)[:SHOWN],
+        _show(last),
         native_place(texts),
     )

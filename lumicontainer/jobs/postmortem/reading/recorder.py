@@ -16,6 +16,9 @@ class Collective(NamedTuple):
     """Hold one collective of a rank."""
 
     group: str
+    """The name of its process group."""
+    title: str
+    """Its name in the program."""
     number: int
     """Its number in the process group."""
     operation: str
@@ -25,6 +28,7 @@ class Collective(NamedTuple):
     """The file and the line in the user's program."""
     function: str
     ended: bool
+    """Whether it is known to have ended; Gloo does not say it."""
     peer_to_peer: bool
     begun: float
     """Seconds of the clock when the rank called it."""
@@ -54,7 +58,7 @@ class Dump(NamedTuple):
     rank: int
     calls: tuple[Collective, ...]
     members: Mapping[str, tuple[int, ...]]
-    """The ranks of each process group."""
+    """The ranks of each process group by its name, which is empty for the only one of Gloo."""
 
 
 class UnreadableError(Exception):
@@ -78,7 +82,7 @@ def read_dump(content: bytes, rank: int) -> Dump:
         entries = data["entries"][-_MOST_ENTRIES:]
         calls = tuple(_call(entry) for entry in entries)
         groups: Mapping[str, Any] = data.get("pg_config", {})
-        members = {str(row["desc"] or name): _ranks(row) for name, row in groups.items()}
+        members = {str(name): _ranks(row) for name, row in groups.items()}
     except UnreadableError:
         raise
     except Exception as error:  # a damaged pickle raises whatever its bytes lead to
@@ -96,14 +100,15 @@ def _call(entry: Mapping[str, Any]) -> Collective:
     place, function = _user_frame(entry.get("frames", ()))
     group = entry["process_group"]
     return Collective(
-        str(group[1] if group[1] not in ("", "undefined") else group[0]),
+        str(group[0]),
+        str(group[1] if group[1] not in ("", "undefined") else group[0])[:100],
         int(entry["p2p_seq_id"] if entry.get("is_p2p") else entry["collective_seq_id"]),
         str(entry["profiling_name"]).partition(":")[2][:100],
         tuple(tuple(int(size) for size in each) for each in entry.get("input_sizes", ())),
         tuple(str(each)[:40] for each in entry.get("input_dtypes", ())),
         place,
         function,
-        bool(entry.get("retired")) or entry.get("state") == "completed",
+        entry.get("state") == "completed",
         bool(entry.get("is_p2p")),
         int(entry.get("time_created_ns") or 0) / 1e9,
         int(entry.get("timeout_ms") or 0) / 1e3,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.jobs.postmortem.recorder import UnreadableError, read_dump
+from lumicontainer.jobs.postmortem.reading.recorder import UnreadableError, read_dump
 
-from .leftovers import call, dump
+from ..leftovers import call, dump
 
 
 class Evil:
@@ -18,7 +18,7 @@ class Evil:
 
 
 def test_a_dump_has_the_calls_of_a_rank_with_the_lines_of_its_program() -> None:
-    read = read_dump(dump([call(1, "broadcast", 9, line=12, retired=True)], [0, 1]), 1)
+    read = read_dump(dump([call(1, "broadcast", 9, line=12, state="completed")], [0, 1]), 1)
     (only,) = read.calls
     assert (only.described(), only.place, only.ended) == (
         "broadcast(9)",
@@ -31,7 +31,7 @@ def test_a_dump_has_the_calls_of_a_rank_with_the_lines_of_its_program() -> None:
 def test_a_dump_in_json_is_read_as_well() -> None:
     data = {"entries": [call(1)], "pg_config": {"0": {"desc": "default_pg", "ranks": "[0]"}}}
     read = read_dump(json.dumps(data).encode(), 0)
-    assert (read.calls[0].number, read.members) == (1, {"default_pg": (0,)})
+    assert (read.calls[0].number, read.members) == (1, {"0": (0,)})
 
 
 @pytest.mark.parametrize(

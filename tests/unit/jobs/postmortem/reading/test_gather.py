@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.jobs.postmortem import files
-from lumicontainer.jobs.postmortem.gather import gather
+from lumicontainer.jobs.postmortem.reading import files
+from lumicontainer.jobs.postmortem.reading.gather import gather
 from lumicontainer.system.terminal import masking
 
-from .leftovers import CLOSED, ranks, traceback, write
+from ..leftovers import CLOSED, ranks, traceback, write
 
 
 def test_lines_of_srun_and_torchrun_belong_to_the_ranks_in_their_labels(tmp_path: Path) -> None:
@@ -73,8 +73,8 @@ def test_secrets_and_escape_sequences_are_not_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(masking, "_hidden", {})
-    masking.hide(["s3cr3t-word"])
-    write(tmp_path, ranks("KeyError: 's3cr3t-word \x1b[31mred\x07'"))
+    token = f"hf_{'a1' * 15}"
+    write(tmp_path, ranks(f"KeyError: '{token} \x1b[31mred\x07'"))
     (log,) = gather([tmp_path]).logs
     assert log.traceback is not None
     assert log.traceback.error == "KeyError: '*** red'"

@@ -1,0 +1,67 @@
+"""All that was read of one job, and what follows from it at once."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from lumicontainer.jobs.postmortem.collectives import Difference, compare
+from lumicontainer.jobs.postmortem.ranks import SILENT, Rank, by_kind, of_kind, ranks_of
+from lumicontainer.jobs.postmortem.reading import signatures
+from lumicontainer.jobs.postmortem.reading.logs import Log
+from lumicontainer.jobs.postmortem.reading.recorder import Dump
+
+_WELL = ("COMPLETED", "RUNNING", "PENDING")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Hold all that was read of one job."""
+
+    logs: Sequence[Log]
+    dumps: Sequence[Dump] = ()
+    state: str = ""
+    """The state of the job, if Slurm knows it."""
+    nodes: Sequence[str] = ()
+    """Nodes that Slurm says failed."""
+    only_node: str = ""
+    """The node of all ranks, if there was one."""
+
+    @cached_property
+    def ranks(self) -> Mapping[int, Rank]:
+        """Return all ranks that left logs or are named."""
+        return ranks_of(self.logs)
+
+    @cached_property
+    def kinds(self) -> Mapping[str, list[Rank]]:
+        """Return the ranks by the kind of their end."""
+        return by_kind(self.ranks)
+
+    @cached_property
+    def difference(self) -> Difference | None:
+        """Return where the collectives of the ranks differ."""
+        return compare(self.dumps) if self.dumps else None
+
+    @cached_property
+    def world(self) -> int:
+        """Return the number of ranks that there should be."""
+        counts = [max(self.ranks, default=-1) + 1]
+        counts += [
+            max(each, default=-1) + 1 for dump in self.dumps for each in dump.members.values()
+        ]
+        for event in of_kind(self.logs, signatures.START):
+            counts.append(int(event.match.detail.partition("/")[2] or 0))
+        return max(counts)
+
+    @cached_property
+    def has_failed(self) -> bool:
+        """Return whether anything proves that the job failed."""
+        if self.state and self.state not in _WELL:
+            return True
+        if self.state == "COMPLETED":
+            return False
+        proven = of_kind(self.logs, *signatures.PROVING)
+        return bool(proven or self.dumps or set(self.kinds) - {SILENT})
+
+    def waiting(self, *kinds: str) -> list[Rank]:
+        """Return the ranks of some kinds."""
+        return [rank for kind in kinds for rank in self.kinds.get(kind, ())]

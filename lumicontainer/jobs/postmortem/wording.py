@@ -1,0 +1,125 @@
+"""Verdicts of one message, of one rank and of Slurm's state, with what the other ranks did."""
+
+from collections.abc import Sequence
+
+from lumicontainer.jobs.postmortem.evidence import Evidence
+from lumicontainer.jobs.postmortem.ranks import EXCEPTION, Rank, listed
+from lumicontainer.jobs.postmortem.reading import signatures
+from lumicontainer.jobs.postmortem.reading.logs import Message
+from lumicontainer.jobs.postmortem.verdict import CAUSE, Verdict
+
+ENDS = {
+    "NODE_FAIL": "node-failure",
+    "TIMEOUT": "time-limit",
+    "DEADLINE": "time-limit",
+    "OUT_OF_MEMORY": "slurm-out-of-memory",
+    "PREEMPTED": "preempted",
+    "CANCELLED": "cancelled",
+}
+"""Signatures of the states in which Slurm ends a job (https://slurm.schedmd.com/job_state_codes.html)."""
+
+
+def by_event(event: Message, *, ranks: Sequence[int] = (), nodes: Sequence[str] = ()) -> Verdict:
+    """Return the verdict of one message, which is the whole cause."""
+    row = event.match.signature
+    return Verdict(
+        CAUSE,
+        row.cause,
+        row.id,
+        ranks or (() if event.rank is None else (event.rank,)),
+        nodes,
+        log=where_of(event),
+        evidence=[event.text],
+        hint=row.hint,
+        source=row.source,
+    )
+
+
+def by_rank(rank: Rank, evidence: Evidence, ranks: Sequence[Rank]) -> Verdict:
+    """Return the verdict on ``ranks``, which ended as ``rank`` did."""
+    event, traceback, log = rank.event, rank.traceback, rank.fatal_log
+    signature = event.match.signature if event else None
+    words = [event.text] if event else []
+    if traceback is not None and traceback.error not in words:
+        words.insert(0, traceback.error)
+    where = f"{log.path}:{traceback.line}" if log and traceback else where_of(event)
+    return Verdict(
+        CAUSE,
+        signature.cause if signature else "an exception ended it",
+        signature.id if signature else EXCEPTION,
+        [each.number for each in ranks],
+        sorted({each.node for each in ranks if each.node}),
+        traceback.place if traceback else native_place_of(rank),
+        where,
+        words,
+        consequences(evidence, [each.number for each in ranks]),
+        signature.hint
+        if signature
+        else "the traceback in its log shows how the program came there",
+        signature.source if signature else "",
+    )
+
+
+def by_state(evidence: Evidence, *states: str) -> Verdict | None:
+    """Return the verdict of one of these states of Slurm; None in others."""
+    if evidence.state not in states:
+        return None
+    row = next(row for row in signatures.signatures() if row.id == ENDS[evidence.state])
+    said = [f"Slurm: {evidence.state}"]
+    return Verdict(
+        CAUSE,
+        row.cause,
+        row.id,
+        nodes=evidence.nodes,
+        evidence=said,
+        hint=row.hint,
+        source=row.source,
+    )
+
+
+def where_of(event: Message | None) -> str:
+    """Return the file and the line of a message."""
+    return f"{event.path}:{event.line}" if event else ""
+
+
+def nodes_of_message(event: Message) -> tuple[str, ...]:
+    """Return the nodes that a message names."""
+    return (event.match.node,) if event.match.node else ()
+
+
+def nodes_of_ranks(numbers: Sequence[int], evidence: Evidence) -> list[str]:
+    """Return the nodes of ranks, where they are known."""
+    nodes = {evidence.ranks[each].node for each in numbers if each in evidence.ranks}
+    return sorted(nodes - {""})
+
+
+def native_place_of(rank: Rank) -> str:
+    """Return the line that faulthandler names."""
+    return next((log.native_place for log in rank.logs if log.native_place), "")
+
+
+def last_line_of(rank: Rank) -> list[str]:
+    """Return the last words of a rank that did not end with a traceback of Python."""
+    logged = rank.logged
+    words = [f"rank {rank.number} logged at {logged.place}: {logged.error}"] if logged else []
+    return words + (
+        [f"last line of rank {rank.number}: {rank.last_line}"] if rank.last_line else []
+    )
+
+
+_FOLLOWING = {
+    signatures.CLOSED: "lost a connection",
+    signatures.TIMEOUT: "waited in vain",
+    signatures.CONNECT: "did not reach rank 0",
+    signatures.START: "waited for the others to start",
+}
+
+
+def consequences(evidence: Evidence, first: Sequence[int]) -> str:
+    """Return what happened to the other ranks."""
+    parts = []
+    for kind, words in _FOLLOWING.items():
+        others = [rank.number for rank in evidence.kinds.get(kind, ()) if rank.number not in first]
+        if others:
+            parts.append(f"{'rank' if len(others) == 1 else 'ranks'} {listed(others)} {words}")
+    return "; ".join(parts)

@@ -1,0 +1,53 @@
+"""``postmortem`` prints one cause to stdout, and says by its exit code whether the job failed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ..unit.jobs.postmortem.leftovers import CLOSED, ranks, write
+from .conftest import Run, refused
+
+SPACE = "OSError: [Errno 28] No space left on device"
+
+
+def test_the_cause_is_on_stdout_with_rank_line_and_hint(lumicontainer: Run, tmp_path: Path) -> None:
+    done = lumicontainer("postmortem", write(tmp_path / "logs", ranks(CLOSED, SPACE, CLOSED)))
+    assert (done.returncode, done.stderr) == (1, "")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "rank 1: no space is left on the file system that it wrote to"
+    assert lines[1] == "  where: /users/me/train.py:7"
+    assert [line for line in lines if line.startswith("   then: ranks 0, 2 lost a connection")]
+
+
+def test_a_healthy_job_ends_with_0(lumicontainer: Run, tmp_path: Path) -> None:
+    done = lumicontainer("postmortem", write(tmp_path / "logs", ranks("", "")))
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "no failure in what was read")
+
+
+def test_data_has_what_was_read(lumicontainer: Run, tmp_path: Path) -> None:
+    logs = write(tmp_path / "logs", ranks(CLOSED, CLOSED))
+    done = lumicontainer("postmortem", logs, "--json")
+    data = json.loads(done.stdout)
+    assert (done.returncode, data["outcome"], data["ranks"]) == (1, "unknown", [])
+    assert data["read"]["logs"] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["nowhere"], "folder of logs not found"),
+        (["7", "8"], "expected one job"),
+        (["."], "cannot find what the job left"),
+    ],
+    ids=["no folder", "two jobs", "nothing to read"],
+)
+def test_wrong_input_is_refused(lumicontainer: Run, words: list[str], says: str) -> None:
+    refused(lumicontainer("postmortem", *words), says)
+
+
+def test_hostile_logs_print_no_escape_sequence(lumicontainer: Run, tmp_path: Path) -> None:
+    error = "KeyError: '\x1b]0;title\x07\x1b[31m\u202eevil'"
+    done = lumicontainer("postmortem", write(tmp_path / "lo\x1bgs", ranks(error, CLOSED)))
+    assert done.returncode == 1
+    assert not {"\x1b", "\x07", "\u202e"} & set(done.stdout)
