@@ -1,8 +1,10 @@
 """Public programs run unchanged in the image, with what ``lumicontainer extend`` gives them.
 
-``make programs`` runs it: sources come from GitHub by git, packages from the index.
+``make programs`` runs it: sources come from GitHub by git, packages from the index. Where no index
+has torchvision for the image's PyTorch, it is compiled of its source.
 """
 
+import functools
 import re
 import shlex
 import shutil
@@ -20,6 +22,10 @@ HERE = Path(__file__).parent
 IMAGE = HERE.parents[1] / "pytorch-deepspeed.sif"
 PROGRAMS: dict[str, dict[str, Any]] = yaml.safe_load((HERE / "programs.yaml").read_text())
 OFFLINE = {"HF_HUB_OFFLINE": "1"}
+_VISION = PROGRAMS["torchvision"]
+VISION = f"torchvision @ git+{_VISION['repository']}@{_VISION['commit']}"
+KEPT = HERE.parents[1] / "build/programs"
+"""Compiling torchvision takes ten minutes: what it gave is kept for later calls."""
 USERNS = {"APPTAINER_USERNS": "1", "SINGULARITY_USERNS": "1"}
 """Containers start in a user namespace, as a site sets in the engine's configuration."""
 
@@ -53,10 +59,14 @@ class Program:
 
     def extend(self) -> None:
         """Add the program's packages."""
-        if "extend" in self.entry:
+        packages = [*self.entry.get("extend", ())]
+        if "torchvision" in packages:
+            packages.remove("torchvision")
+            self.extension += ["--with", add_torchvision()]
+        if packages:
             file = self.data / "packages.sqsh"
-            lumicontainer("extend", IMAGE, *self.entry["extend"], "-o", file, code=0)
-            self.extension = ["--with", file]
+            lumicontainer("extend", IMAGE, *packages, "-o", file, code=0)
+            self.extension += ["--with", file]
 
     def words(self, line: str) -> list[object]:
         """Return the options and words that run a line of the data in the image."""
@@ -76,6 +86,18 @@ class Program:
         done = srun(cluster, *command, *self.words("step"), tasks=2, mpi="pmi2")
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         return str(done.stdout + done.stderr)
+
+
+@functools.cache
+def add_torchvision() -> Path:
+    """Return an extension with torchvision: of an index that has it for the image, or compiled."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    for word, file in (("torchvision", KEPT / "index.sqsh"), (VISION, KEPT / "torchvision.sqsh")):
+        done = lumicontainer("extend", IMAGE, word, "-o", file)
+        if done.returncode == 0:
+            print(f"torchvision: {word}, {file}")
+            return file
+    pytest.fail(done.stdout + done.stderr)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
