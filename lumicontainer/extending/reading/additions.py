@@ -34,6 +34,9 @@ _DEEPEST = 50
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _PIN = re.compile(r"#(?:.*&)?sha256=[0-9a-f]{64}(?:&|$)")
 """A hash in a URL, which uv writes into its lock and compares."""
+_VERSIONS = "write its versions behind the packages, such as numpy<2, and remove the line"
+_HINTS = {"-c": _VERSIONS, "--constraint": _VERSIONS}
+"""What to do about options of pip that are not read."""
 _EXPORTS = {
     "uv.lock": "run uv export --no-dev --no-emit-project --format pylock.toml -o pylock.toml",
     "poetry.lock": "run poetry export -o requirements.txt",
@@ -240,7 +243,7 @@ class _Reader:
         elif name == "--require-hashes":
             self.requires_hashes = True
         elif name != "--prefer-binary":
-            hint = "remove the line; other options come from pip's configuration"
+            hint = _HINTS.get(name, "remove the line; other options come from pip's configuration")
             self._problems.add(f"the option {name} is not read here", line.where, hint=hint)
 
     def _requirement(self, line: PackageLine) -> Iterator[PackageLine]:

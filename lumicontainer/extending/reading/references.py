@@ -2,9 +2,10 @@
 
 import os
 import re
+import shlex
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import parse_sdist_filename
@@ -123,7 +124,7 @@ def _of_path(known: Reference, place: str) -> Reference | Fault:
     if place.startswith(_FILE):
         place = place if place.startswith("file://") else f"file://{place.removeprefix(_FILE)}"
         if wrong := find_url_fault(place, schemes=("file",), pinned=True):
-            return wrong
+            return _with_url_to_write(wrong, known, place)
         place = unquote(urlsplit(place).path)
     bare, extras = split_extras(place)
     path = Path(bare).expanduser().absolute()
@@ -139,6 +140,15 @@ def _of_path(known: Reference, place: str) -> Reference | Fault:
         hint = "correct the path; it counts from the current folder"
         return Fault(f"'{bare}' not found", f"there is no {path}", hint)
     return _of_file(known, path)
+
+
+def _with_url_to_write(wrong: Fault, known: Reference, place: str) -> Fault:
+    """Return what is wrong with the URL of a path; the hint is one that works, if there is one."""
+    url = f"file://{quote(unquote(place.removeprefix('file://')))}"
+    if find_url_fault(url, schemes=("file",), pinned=True):
+        return wrong
+    word = f"{known.name}{known.extras} @ {url}" if known.name else url
+    return wrong._replace(hint=f"write {shlex.quote(word)}")
 
 
 def _of_file(known: Reference, path: Path) -> Reference | Fault:

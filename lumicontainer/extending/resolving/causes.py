@@ -23,6 +23,8 @@ _EARLY = re.compile(
     r"Pre-releases are available for `[^`]+` in the requested range \(e\.g\., (\S+)\)"
 )
 _SENTENCE = re.compile(r"(?<=[.)])\s+(?=(?:Because|And because|hint:)\s)")
+_STEP = re.compile(r"\s+from \(\d+\)|\s+\(\d+\)$", re.M)
+"""The number of a sentence, and how others name it."""
 _MOST_LINES, _WIDTH = 10, 100
 _INDEXES = "the indexes are those of pip's configuration (pip config list)"
 
@@ -35,6 +37,9 @@ def explain_single(
     if denial := _denial(resolution, refusal.text):
         return DownloadError(Problem(NO_ACCESS, why=denial, hint=LOGIN))
     if _UNREACHED.search(text):
+        if file := next((each for each in _addresses(question) if each in text), ""):
+            hint = "check the URL and the network, or download the file and name it: ./FILE"
+            return DownloadError(Problem("cannot download a package", file, last_lines(text), hint))
         hint = f"check the network; {_INDEXES}"
         what = "cannot reach an index of packages"
         return DownloadError(Problem(what, why=last_lines(text), hint=hint))
@@ -45,6 +50,14 @@ def explain_single(
     if problems := list(_unavailable(resolution, question)):
         return InputError(*problems)
     return None
+
+
+def _addresses(question: Question) -> Iterator[str]:
+    """Yield the URLs of files in the user's lines, without their hashes."""
+    for line in question.named or question.lines:
+        with suppress(InvalidRequirement):  # A folder of the user's own code.
+            if url := Requirement(line).url:
+                yield url.partition("#")[0]
 
 
 def _denial(resolution: Resolution, text: str) -> str:
@@ -117,8 +130,10 @@ def shorten(text: str) -> str:
         shown.insert(0, lines)
     cut = len(shown) < len(sentences)
     begin = next((n for n, lines in enumerate(shown) if lines[0].startswith("Because")), 0)
-    kept = shown[begin if cut else 0 :]
-    return "\n".join(chain(*kept)) or "too many versions of too many packages exclude each other"
+    text = "\n".join(chain(*shown[begin if cut else 0 :]))
+    # The sentences that these numbers name may be cut away.
+    text = _STEP.sub("", text) if cut else text
+    return text or "too many versions of too many packages exclude each other"
 
 
 def last_lines(text: str) -> str:

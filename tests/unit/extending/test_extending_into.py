@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.errors import InputError
-from lumicontainer.extending.into import next_number, require_folders
+from lumicontainer.extending.extension import Order
+from lumicontainer.extending.into import check_image, next_number, require_folders
+from lumicontainer.extending.reading.additions import Additions
+from lumicontainer.image import sif
 from lumicontainer.image.assembly.layout import FOLDER, LINK
 from lumicontainer.image.assembly.tree import Node
 
@@ -38,3 +41,15 @@ def test_more_layers_of_packages_than_names_are_refused() -> None:
     root = node(FOLDER, opt=node(FOLDER, **{"user-software": layers}))
     with pytest.raises(InputError, match="it has /opt/user-software/99"):
         next_number(Path("a.sif"), root)
+
+
+def test_code_that_is_bound_is_not_in_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sif, "has_overlay", lambda _: False)
+    order = Order(Path("a.sif"), Additions(("six",)), frozenset(), "")
+    check_image(order)
+    bound = order.additions._replace(code=(Path("/x"),))
+    with pytest.raises(InputError) as refused:
+        check_image(order._replace(additions=bound))
+    (problem,) = refused.value.problems
+    assert (problem.what, problem.where) == ("your own code cannot be in the image", "--editable")
+    assert problem.hint == "name the folder alone, which copies it: ./DIR; or use -o FILE"

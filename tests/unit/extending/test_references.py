@@ -58,6 +58,8 @@ def test_a_repository_is_named_as_for_pip(word: str, expected: Reference) -> Non
         ("./nothing", "'./nothing' not found"),
         ("https://a.example/mine-1.0.tar.gz", "NAME @ URL"),
         ("uv.lock", "write -r uv.lock"),
+        ("mine @ file:///a/my code", "write 'mine @ file:///a/my%20code'"),
+        ("file:/a/my code.whl", "write file:///a/my%20code.whl"),
     ],
 )
 def test_a_place_that_is_not_read_is_refused_with_a_way_that_works(word: str, says: str) -> None:
@@ -132,6 +134,7 @@ def test_a_file_of_requirements_names_indexes_places_and_code(folder: Path) -> N
         ("--index-url http://a.example/x", "expected https"),
         ("-f nothing", "the folder of -f is not found"),
         ("--pre", "the option --pre is not read here"),
+        ("-c limits.txt", "write its versions behind the packages"),
     ],
 )
 def test_an_index_that_the_record_must_not_keep_is_refused(

@@ -233,6 +233,16 @@ def test_an_index_that_cannot_be_reached_is_no_conflict(index: Index) -> None:
     assert (error.code, error.problems[0].what) == (6, "cannot reach an index of packages")
 
 
+def test_a_file_that_cannot_be_reached_is_no_index(index: Index) -> None:
+    url = "https://127.0.0.1:1/top-1.0-py3-none-any.whl"
+    resolution, question = index.resolution(), Question([f"top @ {url}#sha256={'0' * 64}"])
+    text = f"error: Failed to download `top @ {url}`\n  cause: Failed to fetch: {url}\n"
+    error = conflicts.explain(resolution, question, Refusal(2, text))
+    (problem,) = error.problems
+    assert (error.code, problem.what, problem.where) == (6, "cannot download a package", url)
+    assert "index" not in problem.hint
+
+
 @pytest.mark.parametrize("code", [401, 403])
 def test_an_index_that_lets_nobody_in_has_not_lost_the_package(index: Index, code: int) -> None:
     with answering((Answer(code),), []) as host:
@@ -264,6 +274,9 @@ def test_a_cut_proof_begins_with_a_reason() -> None:
     steps = " ".join(step.format(n=n) for n in range(20))
     shown = causes.shorten(f"{steps} Because a needs d, nothing fits.")
     assert shown == "Because a needs d, nothing fits."
+    # What a number names is not shown.
+    last = "Because a needs d and we know from (1) that e, f. (21)"
+    assert causes.shorten(f"{steps} {last}") == "Because a needs d and we know that e, f."
 
 
 @pytest.mark.parametrize("content", ["mine\n", "other\nmine\n"])
