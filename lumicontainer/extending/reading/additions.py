@@ -36,7 +36,7 @@ _PIN = re.compile(r"#(?:.*&)?sha256=[0-9a-f]{64}(?:&|$)")
 """A hash in a URL, which uv writes into its lock and compares."""
 _VERSIONS = "write its versions behind the packages, such as numpy<2, and remove the line"
 _HINTS = {"-c": _VERSIONS, "--constraint": _VERSIONS}
-"""What to do about options of pip that are not read."""
+"""The hints for options of pip that are not read."""
 _EXPORTS = {
     "uv.lock": "run uv export --no-dev --no-emit-project --format pylock.toml -o pylock.toml",
     "poetry.lock": "run poetry export -o requirements.txt",
