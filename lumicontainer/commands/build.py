@@ -22,6 +22,7 @@ from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
 from lumicontainer.jobs.builds import Invocation
 from lumicontainer.jobs.follow import SbatchOptions
 from lumicontainer.sandbox import runtimes
+from lumicontainer.system import process
 from lumicontainer.system.terminal.output import line, print_json, print_table, say, write_document
 from lumicontainer.system.terminal.progress import Progress
 
@@ -107,7 +108,7 @@ def _print_result(result: BuildResult, *, as_json: bool) -> int:
 def _job(arguments: argparse.Namespace) -> BuildJob:
     """Return how a job runs the command of this process."""
     at = sys.argv.index(arguments.verb) + 1
-    program = [sys.executable, "-X", "utf8", "-m", "lumicontainer", *sys.argv[1:at]]
+    program = process.own_python("-m", "lumicontainer", *sys.argv[1:at])
     command = Invocation(program, sys.argv[at:])
     sbatch = SbatchOptions(arguments.on, arguments.account, arguments.time or "")
     cores = arguments.jobs or CORES

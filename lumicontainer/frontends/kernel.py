@@ -21,6 +21,8 @@ _CONNECTION = "{connection_file}"
 """The word that Jupyter replaces by the path of the file that says where it listens."""
 _REPLACED = re.compile(r"\{(connection_file|prefix|resource_dir)\}")
 _METADATA = """
+import sys
+sys.path = [each for each in sys.path if each]
 import json
 try:
     from ipykernel.kernelspec import get_kernel_dict
@@ -29,7 +31,10 @@ except ImportError:
 else:
     print(json.dumps(get_kernel_dict().get("metadata", {})))
 """
-"""Print what the kernel of an image supports, such as encryption and a debugger."""
+"""Print what the kernel of an image supports, such as encryption and a debugger.
+
+Files of the current folder are no modules to it; Python before 3.11 has no option for that.
+"""
 
 
 def kernels_folder(prefix: Path | None, environment: Mapping[str, str]) -> Path:

@@ -4,7 +4,6 @@ import ast
 import os
 import platform
 import re
-import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -100,7 +99,7 @@ def _pip_config() -> str:
 
     The environment of this program has no pip if uv or pipx made it.
     """
-    for command in ([sys.executable, "-m", "pip"], ["pip3"], ["pip"]):
+    for command in (process.own_python("-m", "pip"), ["pip3"], ["pip"]):
         with suppress(LumicontainerError):
             return process.capture([*command, "config", "list"])
     named = [(name, value) for name, value in os.environ.items() if name.startswith("PIP_")]

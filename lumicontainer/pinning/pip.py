@@ -112,8 +112,7 @@ class Pip:
 
     def _run(self, folder: str, *words: str) -> process.Finished:
         """Run pip in a folder; it runs no code of a package."""
-        pause = str(budget.SOURCE.longest_pause)
-        command = [self._python, str(_WITHOUT_CODE), folder, pause, *words]
+        command = _command_of_pip(self._python, folder, *words)
         # A pip that is ended leaves its temporary folders.
         settings = {"PIP_QUIET": "0", "TMPDIR": folder}
         return process.in_new_session(
@@ -158,6 +157,11 @@ def _parsed(requirements: Iterable[str]) -> Iterator[Requirement]:
             yield Requirement(each)
 
 
+def _command_of_pip(python: str, folder: str, *words: str) -> list[str]:
+    """Return the command that runs the pip of a Python in a folder, and no code of a package."""
+    return [python, str(_WITHOUT_CODE), folder, str(budget.SOURCE.longest_pause), *words]
+
+
 def _python_for(python: str) -> str:
     """Return a Python of this host that has pip: if possible the image's version.
 
@@ -167,7 +171,7 @@ def _python_for(python: str) -> str:
     own, named = sys.executable, f"python{python}"
     for program in (*((own, named) if same else (named, own)), "python3", "python"):
         with suppress(LumicontainerError):
-            process.capture([program, "-m", "pip", "--version"])
+            process.capture(_command_of_pip(program, "/", "--version"))
             return program
     raise HostError(Problem("this host has no pip", hint="install the package python3-pip"))
 

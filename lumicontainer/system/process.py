@@ -281,10 +281,15 @@ def bound(command: Sequence[str]) -> list[str]:
     return [*end, str(os.getpid()), str(round(2 * GRACE)), *command]
 
 
+def own_python(*words: str) -> list[str]:
+    """Return the command that runs this Python; files of the current folder are no modules."""
+    return [sys.executable, "-P", "-X", "utf8", *words]
+
+
 def module_command(name: str, *words: str) -> list[str]:
     """Return the command that runs a module of this package."""
     package = Path(__file__).parents[2]
-    return ["env", f"PYTHONPATH={package}", sys.executable, "-X", "utf8", "-m", name, *words]
+    return ["env", f"PYTHONPATH={package}", *own_python("-m", name), *words]
 
 
 def become(command: Sequence[str], env: Mapping[str, str]) -> None:

@@ -1,6 +1,5 @@
 """Run lumi-verify as a Slurm job: write the batch script, submit it, follow it, collect."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,7 +87,8 @@ def minutes(checks: Sequence[Row]) -> int:
 
 def binds_command(image: Path, platform: Platform, recipes: Path | None) -> list[str]:
     """Return the command that prints, on a node, the binds of an image."""
-    command = [sys.executable, "-m", "lumicontainer", "binds", "--platform", platform.name]
+    words = ("binds", "--platform", platform.name)
+    command = process.own_python("-m", "lumicontainer", *words)
     if recipes:
         command += ["--recipes", str(recipes.absolute())]
     return [*command, str(image.absolute())]

@@ -1,5 +1,6 @@
 """No code of a recipe, a source or a wheel runs on the host, whatever is written."""
 
+import ast
 import subprocess
 import sys
 import tarfile
@@ -9,11 +10,17 @@ from pathlib import Path
 
 import pytest
 
+import lumicontainer
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import InputError
+from lumicontainer.frontends import kernel
+from lumicontainer.host.docker.base import BaseSpec
+from lumicontainer.host.docker.container import invocation
+from lumicontainer.host.site import pip_settings
 from lumicontainer.pinning.pip import Pip
 from lumicontainer.pinning.uv import Resolver
 from lumicontainer.pinning.wheels import Query, Target
+from lumicontainer.system import process
 from lumicontainer.system.process import ProgramError
 
 from ..pinning.test_pin import BASE, Locked, locked, printed, progress, python
@@ -59,6 +66,61 @@ def archive(source: Path, tmp_path: Path, offer: Offer) -> Path:
     with tarfile.open(path, "w:gz") as file:
         file.add(source, "evil-1.0")
     return path
+
+
+@pytest.fixture
+def downloaded(tmp_path: Path, canary: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the current folder: a project whose files have the names of modules."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    for name in ("pip", "json", "ipykernel", "importlib", "runpy", "lumicontainer"):
+        (folder / f"{name}.py").write_text(f"open({str(canary)!r}, 'a').write('it ran')\n")
+    return folder
+
+
+def test_files_of_the_current_folder_would_be_modules_to_another_python(
+    downloaded: Path, canary: Path
+) -> None:
+    subprocess.run([sys.executable, "-m", "pip", "--version"], check=False, capture_output=True)
+    assert canary.exists()
+
+
+def test_files_of_the_current_folder_are_no_modules(
+    downloaded: Path, canary: Path, offer: Offer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer("tiny", "1.0")
+    pip_settings()
+    Pip(Target(OWN_VERSION, "2.36")).wheels(Query(["tiny"]))
+    commands = [
+        process.module_command("lumicontainer.sandbox.tree.capture"),
+        invocation("lumicontainer.host.docker.base", BaseSpec("", "", "")),
+        process.own_python("-m", "lumicontainer", "--version"),
+        [sys.executable, "-c", kernel._METADATA],
+    ]
+    for command in commands:
+        subprocess.run(command, check=False, capture_output=True)
+    assert not canary.exists()
+
+
+def test_no_command_of_the_package_runs_a_module_that_the_current_folder_could_have() -> None:
+    """``own_python`` has the option of Python; in images, older ones have none."""
+    package = Path(lumicontainer.__file__).parent
+    files = [each for each in package.rglob("*.py") if "inside" not in each.parts]
+    found = {
+        f"{each.relative_to(package)}:{node.lineno}"
+        for each in files
+        for node in ast.walk(ast.parse(each.read_bytes()))
+        if isinstance(node, ast.List | ast.Tuple) and _starts_module(node.elts)
+    }
+    (in_a_container,) = found
+    assert in_a_container.startswith("pinning/scripts/ask_for_builds.py:")
+
+
+def _starts_module(words: list[ast.expr]) -> bool:
+    has_python = any(isinstance(w, ast.Attribute) and w.attr == "executable" for w in words)
+    texts = [each.value for each in words if isinstance(each, ast.Constant)]
+    return has_python and "-m" in texts and "-P" not in texts
 
 
 def test_the_canary_is_written_where_pip_is_asked_as_it_is(archive: Path, canary: Path) -> None:

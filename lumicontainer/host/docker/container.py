@@ -83,7 +83,7 @@ def invocation(module: str, spec: Any) -> list[str]:
     """Return the command that runs a module of this package with a specification."""
     paths = (str(Path(lumicontainer.__file__).parents[1]), os.environ.get("PYTHONPATH"))
     package = f"PYTHONPATH={os.pathsep.join(filter(None, paths))}"
-    start = ["env", package, sys.executable, "-X", "utf8", "-m", module]
+    start = ["env", package, *process.own_python("-m", module)]
     return [*start, json.dumps(spec._asdict())]
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from lumicontainer.core.render.jinja import docker_quote
 from lumicontainer.host.docker.container import on_host, run, serve
 from lumicontainer.host.docker.daemon import read_field, read_imported_id, read_kind
+from lumicontainer.system import process
 from lumicontainer.system.files.temporary import plain_folder
 from lumicontainer.system.terminal.output import say
 
@@ -34,7 +35,7 @@ def load_image(client: Any, spec: ImageSpec) -> str:
     with plain_folder("image+", Path(spec.folder)) as folder:
         scratch, tree, archive = str(folder), f"{folder}/tree", f"{folder}/image.tar"
         try:
-            unpack = [sys.executable, "-m", "lumicontainer.host.docker.unpack", spec.file]
+            unpack = process.own_python("-m", "lumicontainer.host.docker.unpack", spec.file)
             say("unpacking the image for the daemon")
             if status := run(client, on_host(scratch), [*unpack, tree, archive]):
                 sys.exit(status)
