@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -60,6 +61,22 @@ def wheel_files(package: str) -> Path:
         wheel.unlink()
 
     return kept(f"{package}-{PYTHON}", fill)
+
+
+def source_files(package: str, sha256: str) -> Path:
+    """Return the unpacked source distribution of a Python package, given as NAME==VERSION."""
+
+    def fill(folder: Path) -> None:
+        (folder / "wanted.txt").write_text(f"{package} --hash=sha256:{sha256}\n")
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+        command += ["--no-binary", ":all:", "--requirement", "wanted.txt"]
+        subprocess.run(command, check=True, cwd=folder)
+        (archive,) = folder.glob("*.tar.gz")
+        shutil.unpack_archive(archive, folder, filter="data")
+        archive.unlink()
+
+    name, _, version = package.partition("==")
+    return kept(f"{package}-source", fill) / f"{name}-{version}"
 
 
 def kept(name: str, fill: Callable[[Path], None]) -> Path:

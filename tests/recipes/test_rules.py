@@ -60,6 +60,8 @@ def variable(name: str) -> Values:
     return {f"environment.{name}": "0"}
 
 
+with_deepspeed_0_19_8 = partial(six, {"deepspeed.DS_BUILD_AIO": "true"}, deepspeed="0.19.8")
+PIN_MEMORY = "deepspeed.DS_BUILD_PIN_MEMORY"
 CASES = {
     "rocm-below-driver": (six(rocm="6.0.3"), six(rocm="6.1.0")),
     "rocm-above-driver": (seven(rocm="7.1.0"), seven()),
@@ -67,6 +69,11 @@ CASES = {
     "rocm-7-aws-ofi-rccl": (with_aws_ofi_rccl(PROFILE_7), with_aws_ofi_rccl()),
     "rocm-7-aws-ofi-nccl": (seven(rccl_plugin="1.19.0"), seven()),
     "aws-ofi-nccl-without-rocm": (six(rccl_plugin="1.17.2"), six(rccl_plugin="v1.18.0")),
+    "deepspeed-pin-memory": (
+        with_deepspeed_0_19_8(),
+        changed(with_deepspeed_0_19_8(), {PIN_MEMORY: "true"}),
+    ),
+    "deepspeed-without-pin-memory": (six({PIN_MEMORY: "true"}), six()),
     "aws-ofi-nccl-dma-buf": (six(rccl_plugin="1.18.0"), six()),
     "aws-ofi-nccl-libfabric": (six(libfabric="1.17.1"), six(libfabric="1.18.0")),
     "aws-ofi-rccl-libfabric": (
