@@ -78,6 +78,16 @@ class Flushed(torch.autograd.Function):
 Flushed.forward, Flushed.backward = map(staticmethod, (Flushed.forward, Flushed.backward))
 torch.matmul = lambda one, other: real(Flushed.apply(one), Flushed.apply(other))
 """
+MEMORY = """
+import torch
+real = torch.Tensor.__add__
+def changed(one, other):
+    result = real(one, other)
+    if one.dtype == torch.int64 and isinstance(other, int) and other == 0:
+        result[5] ^= 1 << 20
+    return result
+torch.Tensor.__add__ = changed
+"""
 COMPILED_WITHOUT_CXX = """
 if sys.orig_argv[-1].endswith("/compiled.py"):
     import torch
@@ -170,7 +180,7 @@ class StandInQuantizer:
         return self
     def quantize(self, numbers, groups, bits, kind):
         half = numbers.shape[1] // {part}
-        scales = numbers[:, :half].float().abs().amax(1, keepdim=True) / 127
+        scales = numbers[:, :half].float().abs().amax(1, keepdim=True) / 128
         return (numbers.float() / scales).round().clamp(-128, 127).to(torch.int8), scales
     def dequantize(self, kept, scales, groups, bits, kind):
         return (kept.float() * scales).half()
@@ -235,8 +245,9 @@ STAND_INS = {
 }
 WELL = [
     ("all on the CPU", Node(COMPILED_WITHOUT_CXX), [
-        "rocm/devices", "rocm/driver", "pytorch/devices", "pytorch/gemm", "pytorch/denormals",
-        "pytorch/compiled", "pytorch/ranks", "pytorch/collectives", "pytorch/new_group",
+        "rocm/devices", "rocm/driver", "pytorch/devices", "pytorch/memory", "pytorch/gemm",
+        "pytorch/denormals", "pytorch/compiled", "pytorch/ranks", "pytorch/collectives",
+        "pytorch/new_group",
         "pytorch/ddp", "pytorch/miopen", "flash-attention/attention",
         "horovod/allreduce", "rccl-tests/all_reduce_perf", "osu/bandwidth_in_node",
     ]),
@@ -255,6 +266,8 @@ FAULTS = [
     ("products that are wrong, in bf16 by more",
      Node(MATMUL.format("real(one, other) * (1.05 if one.dtype == torch.bfloat16 else 1.01)")),
      "pytorch/gemm", ["a product in fp32", "a product in bf16", "apart from that in float64"]),
+    ("memory that changes a bit", Node(MEMORY),
+     "pytorch/memory", ["1 of 2097152 numbers of piece 0 have changed"]),
     ("denormals that are flushed going forward", Node(MATMUL.format(FLUSHED)),
      "pytorch/denormals", ["fp16 products in forward passes lose denormals"]),
     ("denormals that are flushed going backward", Node(BACKWARD_FLUSHED),

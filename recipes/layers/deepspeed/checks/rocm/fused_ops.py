@@ -101,9 +101,11 @@ def quantizer(on):
     numbers = torch.randn(groups, 2048).half().to(on)
     kept, scales = module.quantize(numbers, groups, 8, module.Symmetric)
     came = module.dequantize(kept, scales, groups, 8, module.Symmetric)
-    # Half a step of the 127 that the largest number of each group is cut into, and fp16's rounding.
-    step = numbers.float().abs().amax(1, keepdim=True) / 127
-    bad = (came.float() - numbers.float()).abs() > 0.51 * step + numbers.float().abs() * 2**-10
+    # A step is the 128th part of each group's largest number, of which 8 bits hold at most 127
+    # (csrc/includes/quantization_utils.h). Half a step may be lost, and what fp16 rounds.
+    step = numbers.float().abs().amax(1, keepdim=True) / 128
+    wanted = torch.minimum(numbers.float(), 127 * step)
+    bad = (came.float() - wanted).abs() > 0.51 * step + wanted.abs() * 2**-10
     count = int(bad.sum())
     return f"{count} of {bad.numel()} numbers do not come back from 8 bits" if count else ""
 

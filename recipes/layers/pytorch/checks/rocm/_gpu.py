@@ -45,7 +45,9 @@ def device(number=None):
     index = local_rank() % torch.cuda.device_count() if number is None else number
     torch.cuda.set_device(index)
     found = torch.cuda.get_device_properties(index)
-    note("ran_on", f"{found.name} ({getattr(found, 'gcnArchName', '') or torch.version.cuda})")
+    # PyTorch for CUDA has the GPU's name in the place of the architecture.
+    kind = found.gcnArchName if torch.version.hip else f"CUDA {torch.version.cuda}"
+    note("ran_on", f"{found.name} ({kind})")
     return torch.device("cuda", index)
 
 
