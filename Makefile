@@ -18,7 +18,7 @@ PURE_AT_ONCE := 2
 help: ## list what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 14
 
-.PHONY: help demo test ready unit unit-slow check rocm rocm-compile singularityce extensions programs syft docs schemas engine venv image tools cluster cluster-stop docker docker-stop bench bench-builds clean
+.PHONY: help demo test ready unit unit-slow check rocm gpu rocm-compile singularityce extensions programs syft docs schemas engine venv image tools cluster cluster-stop docker docker-stop bench bench-builds clean
 
 demo: image ## build pytorch-deepspeed and train in it with two ranks
 	@$(MAKE) --no-print-directory --silent build/demo.log
@@ -78,6 +78,11 @@ rocm-compile: engine venv ## compile LAYER for gfx90a, such as LAYER=deepspeed, 
 	@$(BIN)/lumicontainer build tests/rocm/$(LAYER).yaml --platform rocm-debian --profile stand-in --no-verify \
 		--output build/rocm/$(LAYER).sif $(OPTIONS) >/dev/null
 	@$(BIN)/lumicontainer verify build/rocm/$(LAYER).sif -k device_code $(CHECKS_$(LAYER))
+
+# Its Python may be another: make gpu PYTHON_THERE=3.13. There: tests/gpu/run.sh
+PYTHON_THERE ?= 3.12
+gpu: venv ## write build/gpu, with which tests/gpu/run.sh runs the checks on an NVIDIA GPU
+	@$(BIN)/python -m tests.gpu.content build/gpu --python $(PYTHON_THERE)
 
 # Root runs it; Ubuntu's packages come from a mirror: make singularityce MIRROR=URL.
 # PROOT=FILE takes the place of Ubuntu's PRoot.
