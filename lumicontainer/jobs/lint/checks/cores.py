@@ -8,7 +8,7 @@ from lumicontainer.jobs.lint.checks.programs import runs_python
 from lumicontainer.jobs.lint.job import BatchJob, Edit, Hit
 from lumicontainer.jobs.lint.reading.model import OptionUse, Span, Start, StartedProgram
 
-_BOUND = re.compile(r"(?:verbose,|v,|quiet,|q,)*(mask_cpu|map_cpu):(.+)")
+_BOUND = re.compile(r"((?:verbose,|v,|quiet,|q,)*)(mask_cpu|map_cpu)[:=](.+)")
 _SHARING = "allow-task-sharing"
 _BINDERS = ("taskset", "numactl", "hwloc-bind", "likwid-pin")
 
@@ -82,11 +82,13 @@ def _is_bound(job: BatchJob, start: Start) -> bool:
 def _mask_edit(job: BatchJob, start: Start, srun: StartedProgram) -> tuple[Edit, ...]:
     if start.launcher or job.tasks_on_node(start) != len(job.masks):
         return ()
-    return job.insert_option(srun, _masks(job)) if srun.lacks("cpus-per-task") else ()
+    return (
+        job.insert_option(srun, f"--cpu-bind={_masks(job)}") if srun.lacks("cpus-per-task") else ()
+    )
 
 
 def _masks(job: BatchJob) -> str:
-    return "--cpu-bind=mask_cpu:" + ",".join(f"0x{each:x}" for each in job.masks)
+    return "mask_cpu:" + ",".join(f"0x{each:x}" for each in job.masks)
 
 
 def _cpus_lost(job: BatchJob) -> Iterator[Hit]:
@@ -125,7 +127,7 @@ def _cpus_and_masks(job: BatchJob) -> Iterator[Hit]:
             (srun.option("cpu-bind"), srun.option("cpus-per-task")) if srun else (None, None)
         )
         if bind and cpus and _BOUND.fullmatch(bind.text):
-            yield Hit(cpus.span, {"bind": bind.text.partition(":")[0]})
+            yield Hit(cpus.span, {"bind": re.split("[:=]", bind.text)[0]})
 
 
 def _bindings(job: BatchJob) -> Iterator[tuple[Start, OptionUse, Sequence[int]]]:
@@ -134,7 +136,7 @@ def _bindings(job: BatchJob) -> Iterator[tuple[Start, OptionUse, Sequence[int]]]
         srun = next((each for each in start.parts if each.kind == "srun"), None)
         option = srun.option("cpu-bind") if srun else None
         match = _BOUND.fullmatch(option.text) if option else None
-        if option and match and (masks := _read_masks(match[1], match[2])):
+        if option and match and (masks := _read_masks(match[2], match[3])):
             yield start, option, masks
 
 
@@ -202,12 +204,10 @@ def _replaced(job: BatchJob, option: OptionUse, masks: Sequence[int]) -> tuple[E
     if value is None or len(masks) != len(job.masks):
         return ()
     text = job.script.text(value.span)
-    begin, colon, _ = text.partition(":")
-    if not colon or text != option.text:
+    match = _BOUND.fullmatch(text)
+    if match is None or text != option.text:
         return ()
-    kind = "mask_cpu:" + ",".join(f"0x{each:x}" for each in job.masks)
-    kept = begin.rpartition(",")[0]
-    return (Edit(value.span, f"{kept},{kind}" if kept else kind),)
+    return (Edit(value.span, match[1] + _masks(job)),)
 
 
 def _count(job: BatchJob) -> Iterator[Hit]:

@@ -20,6 +20,7 @@ _OF_RANKS = ("RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "OMPI_COMM_WORLD_R
 _LOCAL_HOSTS = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|::1|0\.0\.0\.0)(?::.*)?")
 _HOSTNAME = re.compile(r"\$\(hostname\b|`hostname\b|\$\{?HOSTNAME\b|\$\(uname -n\)")
 _PORT = "$((10000 + SLURM_JOB_ID % 20000))"
+_MPI_LAUNCHERS = ("mpirun", "mpiexec", "horovodrun")
 _SLURM_TOOLS = ("srun", "sbatch", "scontrol", "squeue", "sacct", "sinfo", "scancel")
 
 
@@ -38,7 +39,7 @@ def _mpi_option(job: BatchJob) -> Iterator[Hit]:
 
 
 def _mpirun(job: BatchJob) -> Iterator[Hit]:
-    for command in job.script.calls("mpirun", "mpiexec", "horovodrun"):
+    for command in job.script.calls(*_MPI_LAUNCHERS) if job.is_batch else ():
         yield Hit(command.words[0].span, {"program": command.name})
 
 

@@ -221,9 +221,15 @@ def _log_folder(job: BatchJob) -> Iterator[Hit]:
             continue
         # Another machine's folders say nothing here.
         root = Path(*folder.parts[:2]) if folder.is_absolute() else Path()
-        place = (Path(moved.text) if moved else Path()) / folder
-        if root.is_dir() and not place.is_dir():
+        places = (base / (moved.text if moved else "") / folder for base in _bases(job))
+        if root.is_dir() and not any(each.is_dir() for each in places):
             yield Hit(option.span, {"folder": str(folder)})
+
+
+def _bases(job: BatchJob) -> Iterator[Path]:
+    """Yield the folders from which the script may be sent."""
+    yield Path()
+    yield from Path(job.script.file).absolute().parents
 
 
 def _signal(job: BatchJob) -> Iterator[Hit]:

@@ -55,7 +55,7 @@ def _shown(text: str) -> str:
 
 
 def _pip(job: BatchJob) -> Iterator[Hit]:
-    for start in job.script.starts:
+    for start in job.script.starts if job.is_batch else ():
         words = [each.text for each in (*start.program, *start.command.words)]
         for first, second, third in zip(words, words[1:], [*words[2:], ""], strict=False):
             name = first.rpartition("/")[2]

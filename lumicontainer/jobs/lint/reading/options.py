@@ -47,10 +47,13 @@ mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus network nodefil
 ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket open-mode output partition
 power prefer priority qos reservation signal sockets-per-node switches thread-spec
 threads-per-core time time-min tmp tres-bind tres-per-task uid wckey
+autocomplete cluster context mem-update ntasks-per-tres profile resources runtime segment
+tasks-per-node
 """
 _SHARED_FLAGS = """
 contiguous exclusive help hold ignore-pbs nice no-kill overcommit oversubscribe propagate quiet
-reboot spread-job test-only usage use-min-nodes verbose version x11
+reboot resv-ports spread-job test-only usage use-min-nodes verbose version x11
+consolidate-segments oom-kill-step spread-segments stepmgr
 """
 _SHARED_LETTERS = """
 A=account D=chdir M=clusters C=constraint S=core-spec c=cpus-per-task d=dependency m=distribution
@@ -58,23 +61,25 @@ e=error x=exclude B=extra-node-info G=gpus i=input J=job-name L=licenses F=nodef
 N=nodes n=ntasks o=output p=partition q=qos t=time k=no-kill O=overcommit s=oversubscribe Q=quiet
 v=verbose V=version H=hold h=help b=begin
 """
-# Slurm 24.05, sbatch(1) and srun(1).
+# Slurm, src/common/slurm_opt.c; sbatch(1) and srun(1).
 SBATCH = OptionTable(
-    _words(_SHARED_VALUED + " array batch kill-on-invalid-dep wrap"),
-    _words(_SHARED_FLAGS + " get-user-env no-requeue requeue parsable wait"),
+    _words(_SHARED_VALUED + " array batch kill-on-invalid-dep wait-all-nodes wrap"),
+    _words(_SHARED_FLAGS + " external get-user-env no-requeue requeue parsable wait"),
     {**_letters(_SHARED_LETTERS), "a": "array", "W": "wait"},
 )
 SRUN = OptionTable(
     _words(
         _SHARED_VALUED
         + """ cpu-bind epilog jobid max-threads mpi msg-timeout prolog relative
-        slurmd-debug task-epilog task-prolog threads treewidth wait het-group"""
+        slurmd-debug task-epilog task-prolog threads treewidth wait het-group accel-bind
+        bcast-exclude cpu_bind ignore-signals pack-group"""
     ),
     _words(
         _SHARED_FLAGS
         + """ bcast compress disable-status exact immediate interactive
         kill-on-bad-exit label multi-prog no-allocate overlap preserve-env pty quit-on-interrupt
-        resv-ports send-libs unbuffered whole"""
+        send-libs unbuffered whole async debugger-test external-launcher parsable
+        wait-for-children"""
     ),
     {
         **_letters(_SHARED_LETTERS),
@@ -217,11 +222,15 @@ def _tail(word: Word, value: str) -> Word:
     return word._replace(text=value, span=Span(begin, word.span.end), raw=raw)
 
 
+_ALIASES = {"tasks-per-node": "ntasks-per-node", "cluster": "clusters", "cpu_bind": "cpu-bind"}
+"""Second names of options (slurm_opt.c)."""
+
+
 def long_name(name: str, table: OptionTable) -> str:
     """Return the whole name of an option that may be shortened, as getopt reads it."""
     if table.underscores:
         name = name.replace("_", "-")
     if name in table.names or len(name) > _LONGEST:
-        return name
+        return _ALIASES.get(name, name)
     matching = [each for each in table.names if each.startswith(name)]
     return matching[0] if len(matching) == 1 else name

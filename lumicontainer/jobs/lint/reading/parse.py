@@ -84,7 +84,7 @@ def parse_script(file: str, data: bytes) -> Script:
 def _refuse_other_content(file: str, data: bytes) -> None:
     why = ""
     if len(data) > LARGEST:
-        why = f"it has {len(data)} bytes, and a batch script has at most {LARGEST}"
+        why = f"it has more than {LARGEST} bytes, and a batch script has a few thousand"
     elif b"\0" in data:
         why = f"byte {data.index(0) + 1} is NUL: it is no text"
     else:
