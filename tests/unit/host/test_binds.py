@@ -176,7 +176,7 @@ def test_binds_lets_srun_start_the_ranks_of_mpi(site: Site) -> None:
     assert json.loads(site.call("binds", "--json", image).stdout)["exports"] == {
         "SLURM_MPI_TYPE": "pmi2"
     }
-    assert "SLURM_MPI_TYPE=pmi2\n" in site.call("job", image, "--", "true").stdout
+    assert " --mpi=pmi2 " in site.call("job", image, "--", "true").stdout
 
 
 def test_binds_of_an_image_without_mpi_leave_srun_alone(site: Site) -> None:
