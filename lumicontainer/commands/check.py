@@ -54,7 +54,7 @@ def _print(resolved: Resolved, findings: Sequence[Finding]) -> None:
     errors = sum(each.rule.level == ERROR for each in holding)
     counted = [
         count(errors, ERROR),
-        count(len(holding) - errors, WARNING),
+        count(len(holding) - errors + len(resolved.recipe.missing), WARNING),
         f"{sum(each.state == UNKNOWN for each in findings)} not known",
         f"{sum(each.state == PASSED for each in findings)} passed",
     ]

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from lumicontainer.core.yaml.readers import text
-from lumicontainer.core.yaml.validators import EXPANSION, absolute, constant
+from lumicontainer.core.yaml.validators import EXPANSION, SUBSTITUTION, absolute, constant
 from lumicontainer.importing.draft import CARRIED, NOT_NEEDED, Draft, FileLine, fault
 from lumicontainer.importing.lists.requirements import add_option, index_option
 from lumicontainer.importing.replacements import table
@@ -30,7 +30,7 @@ def add_variable(line: FileLine, name: str, value: str, losses: Losses | None = 
     if why := fault(constant, name) or fault(text, value):
         line.refuse(why)
         return
-    if EXPANSION.search(value):
+    if EXPANSION.search(value) or SUBSTITUTION.search(value):
         line.refuse(UNKNOWN_EXPANSION)
         return
     if has_password(value) or is_secret(name, value):

@@ -216,6 +216,7 @@ def test_a_source_can_be_filled_in(lumicontainer: Run, import_text: Import, tmp_
     assert "token" not in text
     checked = succeeded(lumicontainer("check", "mine/mine.yaml", cwd=tmp_path))
     assert "warning: build refuses this draft: the image would lack " in checked.stdout
+    assert ": 0 errors, 0 warnings" not in checked.stdout
     text = text.replace('commit: "FILL-IN"', f'commit: "{"a" * 40}"')
     text = text.replace('sha256: "FILL-IN"', f'sha256: "{"b" * 64}"')
     layer.write_text(text.replace("# sources:", "sources:").replace("#   - ", "  - "))

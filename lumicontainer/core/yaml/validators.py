@@ -99,6 +99,8 @@ def _hazardous(value: str) -> Fault | None:
     return Fault("this text cannot stand in a definition", why) if why else None
 
 
+SUBSTITUTION = re.compile(r"\$\([^()]*\)|`[^`]+`")
+"""A command whose output a shell would put in its place."""
 EXPANSION = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)[^}]*\})")
 """The name of a variable in a value; nothing replaces it in an image."""
 constant = readers.checked(variable, _reserved, **{"not": {"enum": sorted(RESERVED)}})

@@ -152,3 +152,9 @@ def test_an_environment_of_another_stage_has_its_packages(imported: Import, comm
     )
     draft = imported("Dockerfile", text)
     assert ([*draft.python], missing(draft)) == (["rich"], [])
+
+
+@pytest.mark.parametrize("value", ["$(date)", "`date`"])
+def test_a_variable_with_a_command_is_missing(dockerfile: Import, value: str) -> None:
+    draft = dockerfile(f'ENV BUILT="{value}"')
+    assert (draft.environment, len(missing(draft))) == ({}, 1)
