@@ -10,6 +10,8 @@ from lumicontainer.jobs.postmortem.reading import signatures
 from lumicontainer.jobs.postmortem.reading.logs import Log
 from lumicontainer.jobs.postmortem.reading.recorder import Dump
 
+_MOST_RANKS = 200_000
+"""More than any machine has; a hostile file can name more."""
 _WELL = ("COMPLETED", "RUNNING", "PENDING")
 
 
@@ -50,7 +52,7 @@ class Evidence:
         ]
         for event in of_kind(self.logs, signatures.START):
             counts.append(int(event.match.detail.partition("/")[2] or 0))
-        return max(counts)
+        return min(max(counts), _MOST_RANKS)
 
     @cached_property
     def has_failed(self) -> bool:
@@ -60,7 +62,14 @@ class Evidence:
         if self.state == "COMPLETED":
             return False
         proven = of_kind(self.logs, *signatures.PROVING)
-        return bool(proven or self.dumps or set(self.kinds) - {SILENT})
+        ended = [log.traceback for log in self.unranked if log.traceback]
+        fatal = any(traceback.fatal for traceback in ended)
+        return bool(proven or fatal or self.dumps or set(self.kinds) - {SILENT})
+
+    @cached_property
+    def unranked(self) -> Sequence[Log]:
+        """Return the logs whose lines name no rank, such as a job's output."""
+        return [log for log in self.logs if log.rank is None]
 
     def waiting(self, *kinds: str) -> list[Rank]:
         """Return the ranks of some kinds."""

@@ -19,6 +19,7 @@ from lumicontainer.jobs.postmortem.wording import (
     by_event,
     by_rank,
     by_state,
+    by_traceback,
     consequences,
     last_line_of,
     nodes_of_message,
@@ -82,12 +83,37 @@ def _by_launcher(rank: Rank, evidence: Evidence) -> Verdict:
         if "memory" in event.match.signature.id
     ]
     event = memory[0] if memory else rank.ended
-    if not memory and evidence.state == "OUT_OF_MEMORY":
-        event = rank.ended
     numbers = rank.ended.match.ranks
+    if not memory and not rank.logs and (verdict := _of_output(evidence)) is not None:
+        words = [*verdict.evidence, rank.ended.text]
+        return verdict._replace(ranks=numbers, nodes=nodes_of_message(rank.ended), evidence=words)
     verdict = by_event(event, ranks=numbers, nodes=nodes_of_message(rank.ended))
     words = [rank.ended.text, *(each.text for each in memory[:1]), *last_line_of(rank)]
     return verdict._replace(evidence=words, then=consequences(evidence, numbers))
+
+
+def _of_output(evidence: Evidence) -> Verdict | None:
+    """Return the first failure in output whose lines name no rank."""
+    for log in evidence.unranked:
+        for traceback in log.tracebacks:
+            kinds = {message.kind for message in log.messages(traceback)}
+            if not traceback.logged and not kinds & _FOLLOWING:
+                return by_traceback(log, traceback)
+    fatal = of_kind(evidence.unranked, signatures.FATAL)
+    return by_event(fatal[0], nodes=nodes_of_message(fatal[0])) if fatal else None
+
+
+def _of_traceback(evidence: Evidence) -> Verdict | None:
+    """Return the exception with which a program ended that names no rank."""
+    ended = [log.traceback for log in evidence.unranked if log.traceback]
+    proven = of_kind(evidence.unranked, *signatures.PROVING)
+    if not (proven or any(traceback.fatal for traceback in ended)):
+        return None
+    verdict = _of_output(evidence)
+    return verdict if verdict is not None and verdict.place else None
+
+
+_FOLLOWING = {*signatures.WAITING, signatures.MISMATCH, signatures.ABSENT}
 
 
 def _of_collectives(evidence: Evidence) -> Verdict | None:
@@ -135,7 +161,8 @@ def _of_silence(evidence: Evidence) -> Verdict | None:
     difference = evidence.difference
     if difference is not None and difference.kind == collectives.MISSING:
         silent = sorted(set(silent) & set(difference.ranks)) or silent
-    if silent and len(silent) < evidence.world and (timeouts or closed):
+    # Of ranks that may have no logs at all, none can be blamed.
+    if silent and len(silent) * 2 <= evidence.world and (timeouts or closed):
         first = min([*timeouts, *closed], key=lambda rank: rank.time)
         return _by_silence(silent, evidence, died=first.kind == signatures.CLOSED)
     if timeouts:
@@ -223,6 +250,7 @@ def _of_slurm(evidence: Evidence) -> Verdict | None:
 RULES: Sequence[Callable[[Evidence], Verdict | None]] = (
     _of_job,
     _of_rank,
+    _of_traceback,
     _of_collectives,
     _of_start,
     _of_silence,

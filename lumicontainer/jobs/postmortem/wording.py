@@ -5,9 +5,12 @@ from collections.abc import Sequence
 from lumicontainer.jobs.postmortem.evidence import Evidence
 from lumicontainer.jobs.postmortem.ranks import EXCEPTION, Rank, listed
 from lumicontainer.jobs.postmortem.reading import signatures
-from lumicontainer.jobs.postmortem.reading.logs import Message
+from lumicontainer.jobs.postmortem.reading.logs import Log, Message
+from lumicontainer.jobs.postmortem.reading.tracebacks import Traceback
 from lumicontainer.jobs.postmortem.verdict import CAUSE, Verdict
 
+_EXCEPTION = "an exception ended it"
+_TRACEBACK = "the traceback in its log shows how the program came there"
 ENDS = {
     "NODE_FAIL": "node-failure",
     "TIMEOUT": "time-limit",
@@ -45,7 +48,7 @@ def by_rank(rank: Rank, evidence: Evidence, ranks: Sequence[Rank]) -> Verdict:
     where = f"{log.path}:{traceback.line}" if log and traceback else where_of(event)
     return Verdict(
         CAUSE,
-        signature.cause if signature else "an exception ended it",
+        signature.cause if signature else _EXCEPTION,
         signature.id if signature else EXCEPTION,
         [each.number for each in ranks],
         sorted({each.node for each in ranks if each.node}),
@@ -53,10 +56,26 @@ def by_rank(rank: Rank, evidence: Evidence, ranks: Sequence[Rank]) -> Verdict:
         where,
         words,
         consequences(evidence, [each.number for each in ranks]),
-        signature.hint
-        if signature
-        else "the traceback in its log shows how the program came there",
+        signature.hint if signature else _TRACEBACK,
         signature.source if signature else "",
+    )
+
+
+def by_traceback(log: Log, traceback: Traceback) -> Verdict:
+    """Return the verdict of a traceback in output that names no rank."""
+    known = (signatures.FATAL, signatures.CAUSE)
+    messages = [each for each in log.messages(traceback) if each.kind in known]
+    first = min(messages, key=lambda each: each.match.signature.order, default=None)
+    row = first.match.signature if first else None
+    return Verdict(
+        CAUSE,
+        row.cause if row else _EXCEPTION,
+        row.id if row else EXCEPTION,
+        place=traceback.place,
+        log=f"{log.path}:{traceback.line}",
+        evidence=[traceback.error],
+        hint=row.hint if row else _TRACEBACK,
+        source=row.source if row else "",
     )
 
 

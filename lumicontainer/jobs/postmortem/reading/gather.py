@@ -41,7 +41,7 @@ def gather(places: Sequence[Path], job: str = "") -> Material:
                 logs += _read_error_file(entry)
             else:
                 logs += read_log(entry)
-        except (OSError, UnreadableError, ValueError) as error:
+        except (OSError, UnreadableError, json.JSONDecodeError, RecursionError) as error:
             unreadable.append(f"{entry.path}: {error}")
     return Material(logs, dumps, unreadable, sorted(others))
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from lumicontainer.jobs.postmortem.reading import files
 from lumicontainer.jobs.postmortem.reading.files import JobFile
 from lumicontainer.jobs.postmortem.reading.signatures import Match, matches
-from lumicontainer.jobs.postmortem.reading.tracebacks import Traceback, last_traceback, native_place
+from lumicontainer.jobs.postmortem.reading.tracebacks import Traceback, native_place, tracebacks
 from lumicontainer.system.terminal import masking
 from lumicontainer.system.terminal.output import clean
 
@@ -45,12 +45,21 @@ class Log(NamedTuple):
     path: Path
     time: float
     events: tuple[Message, ...]
-    traceback: Traceback | None
+    tracebacks: tuple[Traceback, ...]
     node: str
     last: str
     """Its last line."""
     native_place: str
     """The line of the user's code in which it crashed."""
+
+    @property
+    def traceback(self) -> Traceback | None:
+        """Return its last traceback."""
+        return self.tracebacks[-1] if self.tracebacks else None
+
+    def messages(self, traceback: Traceback) -> list[Message]:
+        """Return the messages in a traceback."""
+        return [each for each in self.events if traceback.first <= each.line <= traceback.line]
 
 
 def _show(text: str) -> str:
@@ -92,11 +101,6 @@ def read_lines(rank: int | None, entry: JobFile, lines: list[tuple[int, str]]) -
         index = bisect_right(starts, match.start) - 1
         said = _show(texts[index].strip())
         events.append(Message(match, rank, entry.path, lines[index][0], said))
-    traceback = last_traceback(texts)
-    if traceback is not None:
-        error = _show(traceback.error)
-        first, line = (lines[number - 1][0] for number in (traceback.first, traceback.line))
-        traceback = traceback._replace(error=error, first=first, line=line)
     named = _NODE.search(joined)
     last = next((text for text in reversed(texts) if text.strip()), "")
     return Log(
@@ -104,8 +108,14 @@ def read_lines(rank: int | None, entry: JobFile, lines: list[tuple[int, str]]) -
         entry.path,
         entry.time,
         tuple(events),
-        traceback,
+        tuple(_numbered(each, lines) for each in tracebacks(texts)),
         named[1] if named else "",
         _show(last),
         native_place(texts),
     )
+
+
+def _numbered(traceback: Traceback, lines: list[tuple[int, str]]) -> Traceback:
+    """Return a traceback with the numbers of its lines in the file, and without secrets."""
+    first, line = (lines[number - 1][0] for number in (traceback.first, traceback.line))
+    return traceback._replace(error=_show(traceback.error), first=first, line=line)

@@ -6,10 +6,12 @@ PyTorch, torch/csrc/distributed/c10d/FlightRecorder.hpp, has the names of their 
 import io
 import json
 import pickle
-from collections.abc import Iterable, Mapping
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
-_MOST_ENTRIES = 100_000
+_MOST_ENTRIES, _MOST_TENSORS, _MOST_FRAMES, _LONGEST_PATH = 20_000, 64, 100, 1000
 
 
 class Collective(NamedTuple):
@@ -104,8 +106,8 @@ def _call(entry: Mapping[str, Any]) -> Collective:
         str(group[1] if group[1] not in ("", "undefined") else group[0])[:100],
         int(entry["p2p_seq_id"] if entry.get("is_p2p") else entry["collective_seq_id"]),
         str(entry["profiling_name"]).partition(":")[2][:100],
-        tuple(tuple(int(size) for size in each) for each in entry.get("input_sizes", ())),
-        tuple(str(each)[:40] for each in entry.get("input_dtypes", ())),
+        tuple(_sizes(each) for each in entry.get("input_sizes", ())[:_MOST_TENSORS]),
+        tuple(str(each)[:40] for each in entry.get("input_dtypes", ())[:_MOST_TENSORS]),
         place,
         function,
         entry.get("state") == "completed",
@@ -115,9 +117,15 @@ def _call(entry: Mapping[str, Any]) -> Collective:
     )
 
 
+def _sizes(values: Sequence[int]) -> tuple[int, ...]:
+    """Return the sizes of a tensor, which are 64-bit numbers."""
+    struct.pack(f"{len(values)}q", *values)
+    return tuple(values)
+
+
 def _user_frame(frames: Iterable[Mapping[str, Any]]) -> tuple[str, str]:
-    for frame in frames:
-        path = str(frame["filename"])
+    for frame in islice(frames, _MOST_FRAMES):
+        path = str(frame["filename"])[:_LONGEST_PATH]
         if "-packages/" not in path and "/lib/python3" not in path and not path.startswith("<"):
             return f"{path}:{int(frame['line'])}", str(frame["name"])[:200]
     return "", ""

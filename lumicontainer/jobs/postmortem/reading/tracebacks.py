@@ -1,6 +1,7 @@
 """The last traceback of a Python program: its exception, and the line of the user's code."""
 
 import re
+from itertools import islice
 from typing import NamedTuple
 
 _HEAD = "Traceback (most recent call last):"
@@ -29,31 +30,39 @@ class Traceback(NamedTuple):
     """The number of the line with which the tracebacks begin that led to it."""
     line: int
     """The number of its own line in the log."""
+    logged: bool
+    """Whether the program printed it, and went on."""
     fatal: bool
     """Whether nothing was printed after it, as when a program ends with it."""
 
 
-def last_traceback(lines: list[str]) -> Traceback | None:
-    """Return the last traceback in a log."""
+_MOST = 100
+"""Tracebacks that are read at the start, and at the end of a log."""
+
+
+def tracebacks(lines: list[str]) -> tuple[Traceback, ...]:
+    """Return the tracebacks in a log, without those that led to another one."""
     heads = [number for number, text in enumerate(lines) if text.startswith(_HEAD)]
-    if not heads:
-        return None
+    if len(heads) > 2 * _MOST:
+        heads = [*heads[:_MOST], *heads[-_MOST:]]
+    every = [_read(lines, heads[: count + 1]) for count in range(len(heads))]
+    later = [*(each.first for each in every[1:]), len(lines) + 1]
+    return tuple(each for each, first in zip(every, later, strict=False) if first > each.line)
+
+
+def _read(lines: list[str], heads: list[int]) -> Traceback:
+    """Return the traceback at the last of some heads."""
     start = heads[-1]
-    place, function = _user_frame(lines[_chain(lines, heads, _CHAINED[1:]) + 1 :])
-    end = next(
-        (
-            number
-            for number in range(start + 1, len(lines))
-            if lines[number][:1].strip() and not lines[number].startswith("File ")
-        ),
-        len(lines) - 1,
-    )
+    place, function = _user_frame(lines, _chain(lines, heads, _CHAINED[1:]) + 1)
+    end = start + 1
+    while end < len(lines) - 1 and not lines[end][:1].strip():
+        end += 1
+    end = min(end, len(lines) - 1)
     before = lines[start - 1] if start else ""
     logged = bool(_LOGGED.search(before)) or not _RAISED.match(lines[end])
-    fatal = not logged and _is_end(lines[end + 1 :])
-    return Traceback(
-        lines[end], place, function, _chain(lines, heads, _CHAINED) + 1, end + 1, fatal
-    )
+    fatal = not logged and _is_end(lines, end + 1)
+    first = _chain(lines, heads, _CHAINED) + 1
+    return Traceback(lines[end], place, function, first, end + 1, logged, fatal)
 
 
 def _chain(lines: list[str], heads: list[int], words: tuple[str, ...]) -> int:
@@ -66,10 +75,10 @@ def _chain(lines: list[str], heads: list[int], words: tuple[str, ...]) -> int:
     return first
 
 
-def _user_frame(lines: list[str]) -> tuple[str, str]:
+def _user_frame(lines: list[str], start: int) -> tuple[str, str]:
     """Return the last frame outside of libraries, and its function; else the last one."""
     place, function, any_place = "", "", ""
-    for text in lines:
+    for text in islice(lines, start, None):
         if match := _FRAME.match(text):
             any_place = f"{match[1]}:{match[2]}"
             if not _LIBRARY.search(match[1]):
@@ -93,6 +102,6 @@ def native_place(lines: list[str]) -> str:
     return ""
 
 
-def _is_end(lines: list[str]) -> bool:
-    rest = [text for text in lines if not _LAST_WORDS.search(text)]
-    return len(rest) <= _MOST_WORDS
+def _is_end(lines: list[str], start: int) -> bool:
+    others = (text for text in islice(lines, start, None) if not _LAST_WORDS.search(text))
+    return next(islice(others, _MOST_WORDS, None), None) is None

@@ -151,3 +151,27 @@ def test_a_failed_node_comes_before_the_ranks_that_lost_it(tmp_path: Path) -> No
 def test_it_says_when_it_does_not_know(tmp_path: Path) -> None:
     assert cause(write(tmp_path, ranks(CLOSED, CLOSED))).outcome == UNKNOWN
     assert cause(tmp_path, state="FAILED").outcome == UNKNOWN
+
+
+def test_output_without_ranks_says_why_and_srun_which_rank_it_was(tmp_path: Path) -> None:
+    said = "srun: error: nid5: task 1: Exited with exit code 1\n"
+    text = traceback(CLOSED) + traceback(SPACE, 9) + traceback(CLOSED) + said
+    verdict = cause(write(tmp_path, {"slurm-7.out": text}))
+    assert (verdict.signature, list(verdict.ranks)) == ("no-space", [1])
+    assert (verdict.place, list(verdict.nodes)) == ("/users/me/train.py:9", ["nid5"])
+
+
+def test_one_program_without_ranks_ends_with_an_exception(tmp_path: Path) -> None:
+    verdict = cause(write(tmp_path, {"slurm-7.out": f"step 1\n{traceback('KeyError: 3')}"}))
+    assert (verdict.signature, list(verdict.ranks)) == ("exception", [])
+    assert verdict.place == "/users/me/train.py:7"
+
+
+def test_the_traceback_of_a_launcher_is_not_the_cause(tmp_path: Path) -> None:
+    text = traceback("torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ")
+    assert cause(write(tmp_path, {"slurm-7.out": text})).outcome == UNKNOWN
+
+
+def test_ranks_without_logs_are_not_blamed_if_most_have_none(tmp_path: Path) -> None:
+    record(tmp_path, [call(1)], None, None, None)
+    assert list(cause(write(tmp_path, ranks(TIMED_OUT))).ranks) == []

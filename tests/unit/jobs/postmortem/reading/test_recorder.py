@@ -9,6 +9,7 @@ import pytest
 
 from lumicontainer.jobs.postmortem.reading.recorder import UnreadableError, read_dump
 
+from ....cpu import within
 from ..leftovers import call, dump
 
 
@@ -45,9 +46,18 @@ def test_a_dump_in_json_is_read_as_well() -> None:
         b'{"entries": 7}',
         b"[" * 100_000,
         pickle.dumps({"entries": [{"frames": 3}]}),
+        dump([call(1, size=10**5000)], [0]),
     ],
-    ids=["code", "function", "cut", "empty", "nothing", "number", "nested", "frames"],
+    ids=["code", "function", "cut", "empty", "nothing", "number", "nested", "frames", "size"],
 )
 def test_what_is_no_dump_is_refused_and_runs_nothing(content: bytes) -> None:
     with pytest.raises(UnreadableError):
         read_dump(content, 0)
+
+
+def test_a_dump_that_repeats_itself_is_read_in_time_and_memory() -> None:
+    frames = [{"name": "step", "filename": "<string>" * 1000, "line": 7}] * 100_000
+    entry = {**call(1), "frames": frames, "input_sizes": [[4]] * 100_000}
+    with within(10):
+        read = read_dump(dump([entry] * 100_000, [0]), 0)
+    assert len(read.calls[0].sizes) < 100
