@@ -95,6 +95,8 @@ class JobScript(NamedTuple):
     """Hold the text of a batch script, warnings, and lines about what the job costs."""
 
     text: str
+    options: Sequence[str]
+    """The script's options of sbatch. On its command line they win over the user's variables."""
     problems: Sequence[Problem]
     notes: Sequence[str] = ()
 
@@ -112,14 +114,16 @@ def job_script(request: JobRequest) -> JobScript:
         binds = find_binds(request, static=True)
     except InputError as error:
         raise InputError(*error.problems, *problems) from error
-    if not problems:
-        text = _text(request, binds, layout)
-        problems += _ask_slurm(request, platform, text)
     if problems:
+        raise InputError(*problems)
+    options = batch.batch_options(layout, request.header())
+    text = batch.batch_script(platform.slurm, layout, options, _body(request, binds, layout))
+    words = [each.word for each in options]
+    if problems := [*_ask_slurm(request, platform, text, words)]:
         raise InputError(*problems)
     shape = shape_of(request.command, _deepspeed_configuration(request.command))
     warnings = (*binds.problems, *slow_layouts(shape, layout))
-    return JobScript(text, warnings, [*_cost_lines(platform, layout, demand)])
+    return JobScript(text, words, warnings, [*_cost_lines(platform, layout, demand)])
 
 
 def _deepspeed_configuration(words: Sequence[str]) -> Mapping[str, Any]:
@@ -165,22 +169,23 @@ def _output_faults(output: str) -> Iterator[Problem]:
         yield Problem(f"folder not found '{folder}'", "--output", why, hint)
 
 
-def _text(request: JobRequest, binds: Binds, layout: NodeLayout) -> str:
+def _body(request: JobRequest, binds: Binds, layout: NodeLayout) -> Body:
     image = request.image.absolute()
     start = [binds.platform.engine, "exec", str(image)]
     if not binds.platform.engine:
         start = find_engine().execute(image, (), binds=())
     words = program.with_count(request.words, layout.gpus)
-    body = Body(binds.value, start, words, has_mpi=bool(binds.needs.exports))
-    return batch.batch_script(binds.platform.slurm, layout, request.header(), body)
+    return Body(binds.value, start, words, has_mpi=bool(binds.needs.exports))
 
 
-def _ask_slurm(request: JobRequest, platform: Platform, text: str) -> Iterator[Problem]:
+def _ask_slurm(
+    request: JobRequest, platform: Platform, text: str, options: Sequence[str]
+) -> Iterator[Problem]:
     """Yield why this host's Slurm would never run a job, if it is that of the platform."""
     if process.find("sbatch") is None or not all(map(is_there, platform.detect)):
         return
     try:
-        why = slurm.why_never((), request.partition, os.fsencode(text))
+        why = slurm.why_never(options, request.partition, os.fsencode(text))
     except HostError:
         return
     if why and not slurm.cannot_be_asked(why):
@@ -226,7 +231,7 @@ def _cheaper(
 def submit_job(script: JobScript) -> str:
     """Submit the job of a batch script; return its number."""
     slurm.require("write the script to a file, and submit it on a login node of the cluster")
-    return slurm.submit((), os.fsencode(script.text))
+    return slurm.submit(script.options, os.fsencode(script.text))
 
 
 def wait_for_job(number: str, listener: Listener) -> None:

@@ -41,6 +41,7 @@ RANKS = {
 }
 """By form: rank, number of ranks, GPUs of the node, number in the array."""
 CLUSTER = ("--recipes", ROOT / "tests/cluster", "--platform", "two-nodes", "--time", "10m")
+IMAGE = "my $(id) image's `id`.sif"
 HOSTILE = ("it's", "$HOME", "`id`", 'a"b', "a\nb", "", "-x", "é")
 
 
@@ -50,23 +51,25 @@ def folder(image: Path, running_cluster: Env, tmp_path_factory: pytest.TempPathF
     folder = tmp_path_factory.mktemp("a folder")
     (folder / "logs of jobs").mkdir()
     (folder / "my program.py").write_text(PROGRAM)
-    (folder / "my image.sif").symlink_to(image)
+    (folder / IMAGE).symlink_to(image)
     with alone(tmp_path_factory):
         run_forms(folder, running_cluster)
     return folder
 
 
 def run_forms(folder: Path, cluster: Env) -> None:
-    where = {"cwd": folder, "env": cluster, "code": 0}
+    # Variables that a user may export; what the options say wins over them.
+    own = {"SBATCH_PARTITION": "nowhere", "SBATCH_TIMELIMIT": "99-0"}
+    where = {"cwd": folder, "env": {**cluster, **own}, "code": 0}
     numbers = list[str]()
     try:
         for form, options in FORMS.items():
             log = ("--output", f"logs of jobs/{form} $HOME-%j.out")
-            command = ("my image.sif", "--", "my program.py", *HOSTILE)
+            command = (IMAGE, "--", "my program.py", *HOSTILE)
             done = lumicontainer("job", *CLUSTER, *options, *log, "--submit", *command, **where)
             numbers.append(done.stdout.strip())
         last = ("--gpus", "1", "--dependency", f"afterany:{':'.join(numbers)}", "--wait")
-        lumicontainer("job", *CLUSTER, *last, "my image.sif", "--", "my program.py", **where)
+        lumicontainer("job", *CLUSTER, *last, IMAGE, "--", "my program.py", **where)
     finally:
         run(("scancel", "--quiet", *numbers), env=cluster)
 

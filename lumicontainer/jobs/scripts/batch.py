@@ -56,8 +56,20 @@ class BatchOption(NamedTuple):
     value: str = ""
     why: str = ""
 
+    @property
+    def word(self) -> str:
+        """Return it as a word of the command line."""
+        return f"--{self.name}={self.value}" if self.value else f"--{self.name}"
 
-def batch_script(slurm: Slurm, layout: NodeLayout, header: JobHeader, body: Body) -> str:
+
+def batch_options(layout: NodeLayout, header: JobHeader) -> list[BatchOption]:
+    """Return what a job asks sbatch for."""
+    return [*_of_header(header, layout), *_of_layout(layout)]
+
+
+def batch_script(
+    slurm: Slurm, layout: NodeLayout, options: Sequence[BatchOption], body: Body
+) -> str:
     """Return the text of a batch script, which needs no lumicontainer on the nodes."""
     cores = str(layout.cores or "")
     conditions = {"": True, "mpi": body.has_mpi, "cores": bool(cores)}
@@ -65,7 +77,7 @@ def batch_script(slurm: Slurm, layout: NodeLayout, header: JobHeader, body: Body
     words = [f"{each.option}={cores}" if each.when == "cores" else each.option for each in rows]
     return fill(
         "batch.sh.j2",
-        options=[*_of_header(header, layout), *_of_layout(layout)],
+        options=options,
         binds=body.binds,
         srun=list(zip(words, [each.reason for each in rows], strict=True)),
         engine=body.engine,

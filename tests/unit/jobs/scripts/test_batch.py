@@ -6,7 +6,14 @@ import pytest
 
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.errors import InputError
-from lumicontainer.jobs.scripts.batch import DEPENDENCY, Body, JobHeader, array_size, batch_script
+from lumicontainer.jobs.scripts.batch import (
+    DEPENDENCY,
+    Body,
+    JobHeader,
+    array_size,
+    batch_options,
+    batch_script,
+)
 from lumicontainer.jobs.scripts.layout import Demand, lay_out
 from lumicontainer.jobs.scripts.times import minutes_of, sbatch_time, time_words
 
@@ -16,7 +23,8 @@ BODY = Body("", ["singularity", "exec", "/x.sif"], ["lumi-entry", "a.py"])
 
 
 def lines(demand: Demand, header: JobHeader = NAMED, body: Body = BODY) -> list[str]:
-    return batch_script(LUMI.slurm, lay_out(LUMI, demand, []), header, body).splitlines()
+    layout = lay_out(LUMI, demand, [])
+    return batch_script(LUMI.slurm, layout, batch_options(layout, header), body).splitlines()
 
 
 def test_the_options_of_sbatch_come_before_every_command() -> None:
