@@ -9,15 +9,17 @@ from itertools import chain
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from lumicontainer.core.model.requirements import NAME
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import DownloadError, InputError, LumicontainerError, Problem, StepError
 from lumicontainer.extending.resolving.resolution import Question, Refusal, Resolution
 from lumicontainer.host.uv import LOGIN, NO_ACCESS, STAND_IN
 from lumicontainer.packages.uv_messages import unbuilt_sources
+from lumicontainer.system import process
 
 _UNREACHED = re.compile(r"Request failed|Failed to fetch|error sending request|Could not connect")
 _NO_ACCESS = re.compile(r"\b40[13] (?:Unauthorized|Forbidden)\b|lack of valid authentication")
-_ABSENT = re.compile(r"([A-Za-z0-9][\w.-]*) was not found in the (?:package|provided)")
+_ABSENT = re.compile(rf"(?<!\S)({NAME}) was not found in the (?:package|provided)")
 _TAGS = re.compile(r"no wheels with a matching|no usable wheels|depends on Python")
 _EARLY = re.compile(
     r"Pre-releases are available for `[^`]+` in the requested range \(e\.g\., (\S+)\)"
@@ -50,6 +52,16 @@ def explain_single(
     if problems := list(_unavailable(resolution, question)):
         return InputError(*problems)
     return None
+
+
+def explain_silence(resolution: Resolution, refusal: Refusal) -> LumicontainerError:
+    """Return the error of a uv that was ended: by code of a source, or because memory was short."""
+    shell = 128
+    status = refusal.status
+    why = process.describe(shell - status if status > shell else status)
+    hint = "use a host with more memory, or leave out what has no wheel and is built"
+    image = str(resolution.container.image)
+    return StepError(Problem("uv ended without a message", image, why, hint))
 
 
 def _addresses(question: Question) -> Iterator[str]:
@@ -121,7 +133,8 @@ def shorten(text: str) -> str:
 
     They begin where a conclusion begins ("Because …"), and not with what was concluded earlier.
     """
-    sentences = [each for each in _SENTENCE.split(" ".join(text.split())) if "hint:" not in each]
+    parts = _SENTENCE.split(" ".join(text.split()))
+    sentences = [each for each in parts if each and "hint:" not in each]
     shown: list[list[str]] = []
     for each in reversed(sentences):
         lines = textwrap.wrap(each, _WIDTH, break_long_words=False, break_on_hyphens=False)
@@ -139,4 +152,4 @@ def shorten(text: str) -> str:
 def last_lines(text: str) -> str:
     """Return the end of what a build printed."""
     lines = [line.rstrip() for line in text.partition("\nhint:")[0].splitlines() if line.strip()]
-    return "\n".join(lines[-_MOST_LINES:])
+    return process.last_lines("\n".join(lines[-_MOST_LINES:]))

@@ -12,7 +12,9 @@ from lumicontainer.extending.resolving import causes
 from lumicontainer.extending.resolving.resolution import Question, Refusal, Resolution
 from lumicontainer.host.uv import STAND_IN
 
-_NEEDS = re.compile(r"([A-Za-z0-9][\w.-]*)[>=]=(\S+?) depends on (\S+?)(?=,? (?:and|we)\b|\s|$)")
+_NEEDS = re.compile(
+    r"(?<!\S)([A-Za-z0-9][\w.-]*+)[>=]=(\S+?) depends on (\S+?)(?=,? (?:and|we)\b|\s|$)"
+)
 _ALL_NEED = re.compile(r"all versions of (\S+) depend on (\S+?)(?=,? (?:and|we)\b|\s|$)")
 """How uv reports a requirement of one version, and of all versions (uv 0.7 to 0.13)."""
 _YOURS = re.compile(r"you require (\S+?)(?=,? (?:and|we)\b|\s|$)")
@@ -45,6 +47,8 @@ def explain(resolution: Resolution, question: Question, failure: Refusal) -> Lum
     The newest versions that fit together without the image are asked for. Each of its packages that
     does not fit them is let go in turn.
     """
+    if not failure.text:
+        return causes.explain_silence(resolution, failure)
     if error := causes.explain_single(resolution, question, failure):
         return error
     image = str(resolution.container.image)

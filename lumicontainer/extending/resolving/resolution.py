@@ -45,12 +45,21 @@ class Question(NamedTuple):
         return [name for name in facts.packages if name not in self.changeable]
 
 
+_HEAD, _TAIL = 1 << 16, 1 << 20
+"""Characters of the beginning and of the end of a message."""
+
+
 class Refusal(process.ProgramError):
-    """No versions fit together, or uv cannot know it; ``text`` is its whole message."""
+    """No versions fit together, or uv cannot know it; ``text`` is its message.
+
+    A build decides what is in the message: one that is too long is cut in the middle.
+    """
 
     def __init__(self, status: int, printed: str) -> None:
         super().__init__(["uv"], status, printed)
-        self.text = without_progress(clean(printed)).strip()
+        text = without_progress(clean(printed)).strip()
+        is_long = len(text) > _HEAD + _TAIL
+        self.text = f"{text[:_HEAD]} … {text[-_TAIL:]}" if is_long else text
 
     def needing_image(self) -> set[str]:
         """Return the sources whose build fails because it needs packages of the image."""

@@ -233,6 +233,32 @@ def test_an_index_that_cannot_be_reached_is_no_conflict(index: Index) -> None:
     assert (error.code, error.problems[0].what) == (6, "cannot reach an index of packages")
 
 
+@pytest.mark.parametrize(("status", "why"), [(137, "ended by SIGKILL"), (2, "exit code 2")])
+def test_a_build_that_ends_uv_is_no_bug(index: Index, status: int, why: str) -> None:
+    resolution, question = index.resolution(), Question(["top"])
+    error = conflicts.explain(resolution, question, Refusal(status, ""))
+    (problem,) = error.problems
+    assert (error.code, problem.what, problem.why) == (5, "uv ended without a message", why)
+
+
+@pytest.mark.parametrize("name", ["a-", "aé", "-a", "a" * 100_000])
+def test_a_build_names_no_package_that_could_not_be(index: Index, name: str) -> None:
+    resolution, question = index.resolution(), Question(["top"])
+    text = f"error: it failed\n{name} was not found in the package registry\n"
+    error = conflicts.explain(resolution, question, Refusal(1, text))
+    assert error.code == 2
+
+
+def test_a_long_message_of_a_build_is_cut(index: Index) -> None:
+    resolution, question = index.resolution(), Question(["top"])
+    text = f"error: Failed to build `evil==1.0`\n{'z' * 5_000_000}"
+    refusal = Refusal(1, text)
+    (problem,) = conflicts.explain(resolution, question, refusal).problems
+    assert problem.what == "cannot build evil 1.0 in the image"
+    assert len(problem.why) < 50_000
+    assert len(refusal.text) < 2_000_000
+
+
 def test_a_file_that_cannot_be_reached_is_no_index(index: Index) -> None:
     url = "https://127.0.0.1:1/top-1.0-py3-none-any.whl"
     resolution, question = index.resolution(), Question([f"top @ {url}#sha256={'0' * 64}"])

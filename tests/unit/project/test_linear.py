@@ -8,8 +8,10 @@ import pytest
 from lumicontainer.core.apptainer_syntax import hazard
 from lumicontainer.core.model import requirements
 from lumicontainer.extending.reading.references import is_reference
+from lumicontainer.extending.resolving import causes, conflicts
 from lumicontainer.host import transfers
 from lumicontainer.packages.conda import read_package
+from lumicontainer.packages.uv_messages import unbuilt_sources
 from lumicontainer.sandbox.failures import failure, missing_packages
 from lumicontainer.system.terminal import masking, output, style
 
@@ -45,6 +47,10 @@ def folded(text: str) -> str:
     return style.wrapped(text, 80)
 
 
+def needs(text: str) -> list[conflicts.Conflict]:
+    return list(conflicts._read(text))
+
+
 READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "blanks before a hash": (bare, f"a{' ' * SIZE}b"),
     "hashes": (bare, f"a==1{(' --hash=sha256:' + '0' * 64) * (SIZE // 79)} x"),
@@ -73,6 +79,15 @@ READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "a version of apt": (missing_packages.absent, "E: Version '" + "' for '" * (SIZE // 7)),
     "a version of pip": (missing_packages.absent, f"{ASKED} (from {' (from a)' * (SIZE // 9)}"),
     "a failed download": (failure._NOT_DOWNLOADED.search, "E: Version '" + "' for '" * (SIZE // 7)),
+    "an absent package": (causes._ABSENT.search, "a" * SIZE),
+    "absent packages": (causes._ABSENT.search, "a-" * (SIZE // 2)),
+    "a package's needs": (needs, "a" * SIZE),
+    "packages' needs": (needs, "a==" * (SIZE // 3)),
+    "all packages' needs": (needs, "all versions of a depend on" * (SIZE // 27)),
+    "the user's needs": (needs, f"you require {'a,' * (SIZE // 2)}"),
+    "a proof": (causes.shorten, "Because a. " * (SIZE // 11)),
+    "a proof's word": (causes.shorten, f"Because {'z' * SIZE}"),
+    "a source that is not built": (unbuilt_sources, "Failed to build `a " * (SIZE // 19)),
     "escape sequences": (output.clean, f"\x1b[{'0' * SIZE}"),
     "overwritten lines": (output.clean, "a\r" * (SIZE // 2)),
     "commands of a terminal": (output.clean, "\x1b]" * (SIZE // 2)),
