@@ -63,6 +63,16 @@ def wheel_files(package: str) -> Path:
     return kept(f"{package}-{PYTHON}", fill)
 
 
+def published_wheel(package: str) -> Path:
+    """Return the file of a pure Python package's wheel, given as NAME==VERSION."""
+
+    def fill(folder: Path) -> None:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+        subprocess.run([*command, "--only-binary", ":all:", package], check=True, cwd=folder)
+
+    return next(kept(f"{package}-wheel", fill).glob("*.whl"))
+
+
 def source_files(package: str, sha256: str) -> Path:
     """Return the unpacked source distribution of a Python package, given as NAME==VERSION."""
 

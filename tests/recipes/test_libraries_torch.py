@@ -4,17 +4,22 @@ The libraries are real ones, linked as PyTorch's wheel for ROCm links its own: n
 without a number, while they call themselves by names with one. The loader of this machine decides.
 """
 
+import hashlib
+import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from lumicontainer import inside
+from lumicontainer.core.catalog import open_catalog
 from lumicontainer.inside.checking import PROOT_TREE
 
+from ..faults.real import published_wheel
 from .scripts import LAYERS, Place, Ran, make_wheel
 
 CHECK = LAYERS / "pytorch" / "checks" / "rocm" / "libraries.py"
@@ -46,6 +51,17 @@ def rocm(folder: Path) -> None:
         (folder / name).symlink_to(number)
 
 
+def amd_smi(path: Path, wheel: str) -> None:
+    """Make a library that has all functions that the wheel of amdsmi binds when it is imported."""
+    with zipfile.ZipFile(published_wheel(wheel)) as archive:
+        text = archive.read("amdsmi/amdsmi_wrapper.py").decode()
+    names = sorted(set(re.findall(r"_libraries\['libamd_smi\.so'\]\.(\w+)", text)))
+    assert len(names) > 100
+    code = "".join(f"void {name}(void) {{}}\n" for name in names)
+    command = ["gcc", "-shared", "-fPIC", "-o", path, "-x", "c", "-"]
+    subprocess.run(command, input=code, text=True, check=True)
+
+
 def torch_s_own(folder: Path, scratch: Path) -> None:
     """Make the libraries that the wheel provides: called with a number, needed without one."""
     needed = {name: library(scratch / name) for name in NEEDS}
@@ -62,9 +78,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     rocm(folder / "opt/rocm/lib")
     hip = folder / "opt/rocm/lib/libamdhip64.so.6"
     library(folder / "opt/mpich/lib/libmpi.so.12", needs=[hip])
-    amdsmi = folder / "opt/rocm/share/amd_smi/amdsmi"
-    amdsmi.mkdir(parents=True)
-    (amdsmi / "__init__.py").touch()
+    shutil.copy(published_wheel("amdsmi==6.4.4"), folder)
+    amd_smi(folder / "opt/rocm/lib/libamd_smi.so.25", "amdsmi==6.4.4")
+    (folder / "opt/rocm/lib/libamd_smi.so").symlink_to("libamd_smi.so.25")
     torch_s_own(folder / "own", folder / "scratch")
     own = {f"torch/lib/{path.name}": path for path in (folder / "own").iterdir()}
     wheels: dict[str, dict[str, Path | str]] = {
@@ -110,7 +126,7 @@ def test_a_rocm_without_one_of_them_stops_the_build(place: Place, missing: str) 
 @pytest.fixture
 def installed(place: Place) -> Ran:
     """Install the wheels into an environment without them."""
-    for left in place.site.glob("*torch*"):
+    for left in (*place.site.glob("*torch*"), *place.site.glob("amdsmi*")):
         shutil.rmtree(left)
     ran = install(place)
     assert ran.code == 0, ran.output
@@ -161,8 +177,29 @@ def test_under_proot_the_image_s_libraries_are_known_by_the_path_in_the_image(pl
 
 
 @pytest.mark.usefixtures("installed")
-def test_pytorch_finds_amdsmi_where_rocm_holds_it(place: Place) -> None:
-    assert "amdsmi: /opt/rocm/share/amd_smi/amdsmi/__init__.py" in check(place).output
-    (place.site / "amd_smi.pth").unlink()
+def test_pytorch_finds_the_amdsmi_of_the_index(place: Place) -> None:
+    assert f"amdsmi: {place.site}/amdsmi/__init__.py" in check(place).output
+    shutil.rmtree(place.site / "amdsmi")
     ran = check(place)
     assert (ran.code, "amdsmi cannot be imported" in ran.output) == (1, True), ran.output
+
+
+@pytest.mark.usefixtures("installed")
+def test_an_amdsmi_whose_library_is_older_fails_the_check(place: Place) -> None:
+    path = place.opt / "rocm/lib/libamd_smi.so.25"
+    kept = path.rename(path.with_name("kept"))
+    library(path)
+    ran = check(place)
+    kept.rename(path)
+    assert (ran.code, "AttributeError" in ran.output) == (1, True), ran.output
+
+
+def test_each_version_of_pytorch_names_the_amdsmi_of_its_rocm() -> None:
+    versions = open_catalog().layer("pytorch").variants["rocm"].versions
+    names = {name.rpartition("+")[2].partition("-cp3")[0] for name in versions}
+    assert names == {"rocm6.4", "rocm7.0"}
+    for name in names:
+        line = (LAYERS / "pytorch/rocm" / f"amdsmi-{name}.txt").read_text()
+        assert line.startswith(f"amdsmi=={name.removeprefix('rocm')}.")
+        digest = hashlib.sha256(published_wheel(line.split()[0]).read_bytes()).hexdigest()
+        assert digest == line.strip().rpartition(":")[2]

@@ -40,7 +40,9 @@ for library in librccl libamdhip64 libhsa-runtime64; do
 done
 
 # torch.cuda.utilization() asks amdsmi, which ROCm holds and does not install (ROCm/rocm-systems pull request
-# 11452). A path leads to it: with a copy of its library beside another, PyTorch sees no GPU (pytorch issue 186516).
-if [[ -d $ROCM_PATH/share/amd_smi/amdsmi ]]; then
-    echo "$ROCM_PATH/share/amd_smi" >"${own%/torch/lib}/amd_smi.pth"
+# 11452); the index has it, with a hash. It loads the image's library: with a copy of that beside another,
+# PyTorch sees no GPU (pytorch issue 186516).
+rocm="${version##*+}"
+if compgen -G "$image/libamd_smi.so*" >/dev/null; then
+    python -m pip install --no-deps --require-hashes --requirement "rocm/amdsmi-${rocm%-cp3*}.txt"
 fi

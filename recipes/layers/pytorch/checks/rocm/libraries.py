@@ -34,8 +34,9 @@ for library in ONCE:
     if not loaded[0].resolve().is_relative_to(IMAGE):
         sys.exit(f"{library} is torch's own, not the image's, which lies in {IMAGE}")
 
-if (ROCM / "share/amd_smi/amdsmi").is_dir():
+if any(IMAGE.glob("libamd_smi.so*")):
     try:
         print("amdsmi:", importlib.import_module("amdsmi").__file__)
-    except (ImportError, OSError) as error:
-        sys.exit(f"torch.cuda.utilization() would fail: amdsmi cannot be imported: {error}")
+    # Without its library it raises KeyError, with an older one AttributeError.
+    except (AttributeError, ImportError, KeyError, OSError) as error:
+        sys.exit(f"torch.cuda.utilization() would fail: amdsmi cannot be imported: {error!r}")
