@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         submit_job,
         wait_for_job,
     )
+    from lumicontainer.api.linting import LintRequest, LintResult, fix_scripts, lint
     from lumicontainer.api.locking import LockRequest, WrittenLock, lock
     from lumicontainer.api.recipes import RecipeRequest
     from lumicontainer.api.rendering import Rendered, RenderRequest, render
@@ -124,6 +125,8 @@ __all__ = [
     "JobScript",
     "Judgment",
     "KernelRequest",
+    "LintRequest",
+    "LintResult",
     "Listing",
     "LockRequest",
     "ModuleRequest",
@@ -155,10 +158,12 @@ __all__ = [
     "explain_cache",
     "extend",
     "find_binds",
+    "fix_scripts",
     "import_file",
     "init",
     "inspect",
     "job_script",
+    "lint",
     "list_cache",
     "list_documents",
     "list_failed_builds",
@@ -254,6 +259,12 @@ _NAMES: Mapping[str, Sequence[str]] = {
         "job_script",
         "submit_job",
         "wait_for_job",
+    ),
+    "api.linting": (
+        "LintRequest",
+        "LintResult",
+        "fix_scripts",
+        "lint",
     ),
     "api.locking": (
         "LockRequest",

@@ -59,7 +59,8 @@ def _not_bound(job: BatchJob) -> Iterator[Hit]:
         srun = start.srun
         if srun is None or srun.word.span in seen or not whole or job.gpus != whole:
             continue
-        if _is_bound(job, start) or not (runs_python(start) or start.launcher):
+        ranks = runs_python(start) and job.tasks_on_node(start) != 1
+        if _is_bound(job, start) or not (ranks or start.launcher):
             continue
         seen.add(srun.word.span)
         yield Hit(srun.word.span, {"gpus": whole}, _mask_edit(job, start, srun))
@@ -99,7 +100,7 @@ def _cpus_lost(job: BatchJob) -> Iterator[Hit]:
         srun = next((each for each in start.parts if each.kind == "srun"), None)
         if srun is None or not srun.lacks("cpus-per-task", "cpu-bind", "cpus-per-gpu", "exact"):
             continue
-        if not start.program and not start.image and not srun.options:
+        if not (start.engine or start.launcher or start.entry or runs_python(start)):
             continue
         if start.entry and job.gpus == len(job.platform.gpus) and job.gpus:
             continue

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping
 
 from lumicontainer.jobs.lint.checks.programs import runs_python, uses_gpus
 from lumicontainer.jobs.lint.job import BatchJob, Hit, size_name
-from lumicontainer.jobs.lint.reading.model import Span
 
 
 def _part_of_whole_node(job: BatchJob) -> Iterator[Hit]:
@@ -63,18 +62,15 @@ def _cores(job: BatchJob) -> Iterator[Hit]:
 
 def _idle(job: BatchJob) -> Iterator[Hit]:
     """Find programs of fewer ranks than GPUs; lumi-entry and launchers start one for each GPU."""
-    billed = job.billed_gpus
-    seen: set[Span] = set()
-    for start in job.script.starts:
-        ranks = job.tasks_on_node(start)
-        if not (billed and ranks) or start.launcher or start.entry or not uses_gpus(start):
-            continue
-        if (
-            ranks < billed
-            and not start.command.context.background
-            and start.command.span not in seen
-        ):
-            seen.add(start.command.span)
+    starts, billed = job.script.starts, job.billed_gpus
+    if not billed or any(each.launcher or each.entry for each in starts):
+        return
+    training = [(each, job.tasks_on_node(each)) for each in starts if uses_gpus(each)]
+    # One process may prepare what the others read.
+    if any(ranks is None or ranks >= billed for _, ranks in training):
+        return
+    for start, ranks in training:
+        if not start.command.context.background:
             word = start.srun.word if start.srun else start.command.words[0]
             yield Hit(word.span, {"ranks": ranks, "gpus": billed})
 
@@ -82,15 +78,15 @@ def _idle(job: BatchJob) -> Iterator[Hit]:
 def _srun_missing(job: BatchJob) -> Iterator[Hit]:
     if not job.tasks or job.tasks < 2:
         return
+    has_steps = any(each.srun for each in job.script.starts)
     for start in job.script.starts:
-        context = start.command.context
         # A launcher starts all ranks of one node by itself.
-        if start.srun or context.start or (start.launcher and job.nodes == 1):
+        if start.srun or (start.launcher and job.nodes == 1):
             continue
-        if start.launcher or start.entry or start.engine or runs_python(start):
-            if start.engine and not (start.launcher or start.entry or runs_python(start)):
-                continue
-            yield Hit(start.command.words[0].span, {"tasks": job.tasks, "nodes": job.nodes or 1})
+        if start.launcher or start.entry or (runs_python(start) and not has_steps):
+            outer = start.command.context.start
+            command = outer.command if outer else start.command
+            yield Hit(command.words[0].span, {"tasks": job.tasks})
 
 
 CHECKS: Mapping[str, Callable[[BatchJob], Iterator[Hit]]] = {

@@ -37,7 +37,7 @@ def _piped(job: BatchJob) -> Iterator[Hit]:
         return
     for start in job.script.starts:
         command = start.command
-        is_step = any(each.kind in ("srun", "engine") for each in start.parts)
+        is_step = any(each.kind == "srun" for each in start.parts)
         if is_step and command.context.piped and not command.context.start:
             yield Hit(command.words[0].span)
 

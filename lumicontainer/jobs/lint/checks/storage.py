@@ -125,7 +125,7 @@ def _engines(job: BatchJob) -> Iterator[tuple[Start, StartedProgram]]:
 
 def _no_binds(job: BatchJob) -> Iterator[Hit]:
     bound = any(_BIND_VARIABLES.fullmatch(each.name) for each in job.visible_settings())
-    if bound or not job.script.is_closed or not job.platform.binds:
+    if bound or not job.is_batch or not job.script.is_closed or not job.platform.binds:
         return
     paths = ", ".join(str(each.path) for each in job.platform.binds[:3])
     for start, engine in _engines(job):
@@ -135,7 +135,7 @@ def _no_binds(job: BatchJob) -> Iterator[Hit]:
 
 def _links_not_bound(job: BatchJob) -> Iterator[Hit]:
     target = next((each for each in job.platform.binds if "symbolic links" in each.reason), None)
-    if target is None:
+    if target is None or not job.is_batch:
         return
     linking = re.findall(r"/\w+", target.reason)
     lists = [
@@ -160,7 +160,9 @@ def _links_not_bound(job: BatchJob) -> Iterator[Hit]:
 
 def _wrong_engine(job: BatchJob) -> Iterator[Hit]:
     own = job.platform.engine
-    for _, engine in _engines(job):
+    for start, engine in _engines(job):
+        if start.command.context.optional:
+            continue
         if own and engine.word.text != own and "/" not in engine.word.text:
             literal = job.is_literal(engine.word.span, engine.word.text)
             edits = (Edit(engine.word.span, own),) if literal else ()

@@ -31,8 +31,9 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 def _pairs(job: BatchJob) -> Iterator[tuple[str, str, Span, Assignment | None]]:
     """Yield the variables that containers see: name, value, place, and the assignment."""
     for setting in job.visible_settings():
-        name = _ENGINE_PREFIX.sub("", setting.name)
-        yield name, setting.value.text, setting.span, setting
+        if not setting.context.optional:
+            name = _ENGINE_PREFIX.sub("", setting.name)
+            yield name, setting.value.text, setting.span, setting
     for start in job.script.starts:
         for part in start.parts:
             for option in part.options:

@@ -8,6 +8,7 @@ from lumicontainer.jobs.lint.reading.model import OptionUse, Span, Word
 from lumicontainer.jobs.lint.reading.options import SBATCH, split_options
 
 _LINE = re.compile(rb"(?m)^#SBATCH(?=[ \t])([^\r\n]*)")
+_SEVERAL = re.compile(rb"(?m)^#SBATCH[ \t]+(?:hetjob|packjob)")
 _WORD = re.compile(r"""(?:"[^"]*"|'[^']*'|\\.|[^\s"'#\\]|(?<=\S)#)+""")
 
 
@@ -16,6 +17,9 @@ Directives: TypeAlias = tuple[tuple[OptionUse, ...], tuple[Span, ...]]
 
 def read_directives(data: bytes, first_command: int) -> Directives:
     """Return the options of a script, and the lines that sbatch ignores."""
+    if _SEVERAL.search(data):
+        # Each part of a heterogeneous job has options of its own.
+        return (), ()
     options: list[OptionUse] = []
     late: list[Span] = []
     for match in _LINE.finditer(data):

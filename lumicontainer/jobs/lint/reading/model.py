@@ -64,6 +64,8 @@ class Context:
     """The command that runs it: ``srun … bash -c '…'``; None in the batch script itself."""
     conditional: bool = False
     """Whether it may run never, or several times."""
+    optional: bool = False
+    """Whether a condition decides if it runs, as in scripts for several machines."""
     subshell: bool = False
     """Whether its variables are lost after it."""
     background: bool = False

@@ -44,7 +44,8 @@ _SHELL = 10
 """Levels that a shell in a shell counts as."""
 _IGNORE = re.compile(rb"#\s*lumicontainer:\s*ignore=([\w,.-]+)")
 _LOOPS = frozenset(("for_statement", "while_statement", "c_style_for_statement"))
-_BRANCHES = _LOOPS | {"if_statement", "case_statement", "function_definition"}
+_CONDITIONS = frozenset(("if_statement", "case_statement"))
+_BRANCHES = _LOOPS | _CONDITIONS | {"function_definition"}
 _EXPORTS = re.compile(r"export|declare\s+-\w*x\w*|typeset\s+-\w*x\w*")
 _EXPANDING = frozenset(
     ("simple_expansion", "expansion", "command_substitution", "arithmetic_expansion")
@@ -182,13 +183,14 @@ class _Walker:
             if node.type == "pipeline" and child != last:
                 inner = replace(inner, piped=True)
             if node.type == "list" and index:
-                inner = replace(inner, conditional=True)
+                inner = replace(inner, conditional=True, optional=True)
             if child.is_named:
                 self._visit(child, inner)
 
     def _inner(self, node: "Node", context: Context) -> Context:
         if node.type in _BRANCHES:
-            return replace(context, conditional=True)
+            optional = context.optional or node.type in _CONDITIONS
+            return replace(context, conditional=True, optional=optional)
         if node.type in ("subshell", "command_substitution", "pipeline", "process_substitution"):
             return replace(context, subshell=True)
         return context

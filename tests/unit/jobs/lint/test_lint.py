@@ -10,11 +10,11 @@ from lumicontainer.jobs.lint.edits import diff
 from lumicontainer.jobs.lint.lint import CHECKS, IGNORE, SYNTAX, fix_script, judge_script
 from lumicontainer.jobs.lint.reading.parse import LARGEST
 from lumicontainer.jobs.lint.rules import rules
-from lumicontainer.jobs.scripts.batch import Body, JobHeader, batch_script
-from lumicontainer.jobs.scripts.layout import Demand, lay_out
+from lumicontainer.jobs.scripts.layout import Demand
 
 from ....lint_cases import CLEAN, FAULTS, Found, expected, lumi, places
 from ...cpu import within
+from ..scripts.test_batch import BODY, lines
 
 HEAD = b"#!/bin/bash\n#SBATCH --account=a\n"
 BROKEN = {"unclosed-quote"}
@@ -213,9 +213,8 @@ DEMANDS = {
 @pytest.mark.parametrize("name", DEMANDS)
 @pytest.mark.parametrize("launcher", [(), ("--launcher", "torchrun")], ids=["direct", "torchrun"])
 def test_a_script_that_job_writes_has_no_finding(name: str, launcher: tuple[str, ...]) -> None:
-    layout = lay_out(lumi(), DEMANDS[name]._replace(one_task=bool(launcher)), [])
-    entry = ["lumi-entry", *launcher, "train.py"]
+    demand = DEMANDS[name]._replace(one_task=bool(launcher))
     binds = ",".join(str(each.path) for each in lumi().binds)
-    body = Body(binds, ["singularity", "exec", "/scratch/p/a.sif"], entry, has_mpi=True)
-    text = batch_script(lumi().slurm, layout, JobHeader("x", 90, account="p"), body)
-    assert judged(text.encode(), IMAGE) == []
+    entry = ["lumi-entry", *launcher, "train.py"]
+    body = BODY._replace(binds=binds, command=entry, has_mpi=True)
+    assert judged("\n".join(lines(demand, body=body)).encode(), IMAGE) == []
