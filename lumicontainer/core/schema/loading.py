@@ -20,7 +20,6 @@ from lumicontainer.core.yaml.validators import (
     FINISH,
     RESERVED,
     SCRIPT,
-    SUBSTITUTION,
 )
 from lumicontainer.errors import Place, Problems, did_you_mean, nearest
 
@@ -123,21 +122,14 @@ def _check_parts(layer: model.Layer, problems: Problems) -> None:
             problems.add("'include' is for debootstrap", base.include[0].place, why=why, hint=hint)
 
 
-_COMPUTE = "write the value itself, or let a program of the image compute it"
-
-
 def _check_values(content: model.Content, problems: Problems) -> None:
-    """Note values with a command or the name of a variable, which nothing would replace."""
+    """Note values with the name of a variable, which nothing would replace."""
     for name, value in content.environment.items():
         place = value.place if isinstance(value, Text) else ""
-        if command := SUBSTITUTION.search(value):
-            why = f"nothing runs {command[0]}: values arrive as they are written"
-            problems.add(f"the value of '{name}' holds a command", place, why=why, hint=_COMPUTE)
-            continue
         if not (match := EXPANSION.search(value)):
             continue
         folders = [each for each in EXPANSION.sub("", value).split(":") if each]
-        hint = _COMPUTE
+        hint = "write the value itself, or let a program of the image compute it"
         if name in match.groups():
             listed = ", ".join(folders) or "/folder"
             hint = f"take it out of 'environment', and write: prepend: {{{name}: [{listed}]}}"

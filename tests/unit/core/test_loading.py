@@ -134,13 +134,6 @@ def test_a_value_that_names_a_variable_is_refused_with_what_to_write(
     assert hint in text
 
 
-@pytest.mark.parametrize("value", ["$(date)", "built by `whoami`"])
-def test_a_value_with_a_command_is_refused(write: Write, value: str) -> None:
-    text = problems_with(write, f'environment: {{BUILT: "{value}"}}')
-    assert "the value of 'BUILT' holds a command" in text
-    assert "nothing runs" in text
-
-
 @pytest.mark.parametrize(
     ("declared", "complaint"),
     [
