@@ -268,7 +268,8 @@ def _built_sources(entries: Sequence[LockEntry]) -> Iterator[BuiltSource]:
     for name in sorted({each.builds for each in entries if each.builds}):
         source = [each for each in entries if _package(each) == name and not each.builds]
         needs = [each for each in entries if each.builds == name]
-        yield BuiltSource(_lines_with_indexes(source), _lines_with_indexes(needs))
+        if source:
+            yield BuiltSource(_lines_with_indexes(source), _lines_with_indexes(needs))
 
 
 def _lines_with_indexes(entries: Sequence[LockEntry]) -> tuple[str, ...]:

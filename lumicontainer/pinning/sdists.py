@@ -25,8 +25,11 @@ from lumicontainer.system import process
 from lumicontainer.system.terminal.progress import Progress
 
 _REPORT, _WHY, _REQUIREMENTS = "report.json", "why", "lumicontainer-wanted.txt"
-_BUILDS, _BUILDS_SCRIPT = "builds.json", "lumicontainer-builds.py"
-_SCRIPTS = Path(__file__).parent / "scripts"
+_BUILDS = "builds.json"
+_PROGRAM, _BUILDS_PROGRAM = "ask-pip.sh", "lumicontainer-builds.py"
+_FOLDER = Path(__file__).parent / "scripts"
+SCRIPTS = {_PROGRAM: _FOLDER / _PROGRAM, _BUILDS_PROGRAM: _FOLDER / "ask_for_builds.py"}
+"""The programs that ask in the image, by their names there; the first starts the other."""
 _DISCARDED = "Discarding "
 """Pip 23 to 26 says so of a version that it cannot read, and takes an older one."""
 _MISSING = re.compile(r"(?:Cannot import '|No module named '?)([\w.]+)")
@@ -53,8 +56,8 @@ def asking(
     files = (
         *(each for each in own.files if each.name not in (own.script, own.compile)),
         LayerFile(_REQUIREMENTS, 0o644, "".join(f"{each}\n" for each in lines).encode()),
-        LayerFile(_BUILDS_SCRIPT, 0o644, (_SCRIPTS / "ask_for_builds.py").read_bytes()),
-        LayerFile(own.script, 0o755, (_SCRIPTS / "ask-pip.sh").read_bytes()),
+        LayerFile(_BUILDS_PROGRAM, 0o644, SCRIPTS[_BUILDS_PROGRAM].read_bytes()),
+        LayerFile(own.script, 0o755, SCRIPTS[_PROGRAM].read_bytes()),
     )
     content = own.content._replace(locked=(), indexed={}, built=(), sources=sources)
     asks = own._replace(content=content, files=files, secrets=())

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
 import tarfile
@@ -21,7 +22,7 @@ from lumicontainer.pinning.pip import Pip
 from lumicontainer.pinning.wheels import Target, Wheel
 
 from ..faults import hostile
-from ..packages import write_wheel
+from ..packages import write_source, write_wheel
 from .test_pin import BASE, DIGEST, Locked, locked, pins, printed, progress, python
 from .test_wheels import Offer, offer
 
@@ -161,6 +162,33 @@ def test_what_builds_a_source_and_is_not_there_is_named(source: Path) -> None:
     assert done.returncode
     what = "a source is built with 'no_such_backend', and no layer below 'own' has it"
     assert sdists.refused("own", done.stderr).what == what
+
+
+def ask_pip(folder: Path, line: str) -> dict[str, bytes]:
+    """Run the script of the layer on this host, with sources of these tests; return its files."""
+    (folder / "wheels-left").mkdir()
+    for name, script in sdists.SCRIPTS.items():
+        (folder / name).write_bytes(script.read_bytes())
+    (folder / "lumicontainer-wanted.txt").write_text(f"{line}\n")
+    search = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "wheels": str(folder / "wheels-left"), "PATH": search}
+    subprocess.run(["bash", "ask-pip.sh"], cwd=folder, env=environment, check=True)
+    return {each.name: each.read_bytes() for each in (folder / "wheels-left").iterdir()}
+
+
+@pytest.mark.parametrize("helper", ["a wheel", "a source", "nothing"])
+def test_a_source_is_asked_in_isolation_if_wheels_can_build_it(
+    tmp_path: Path, offer: Offer, helper: str
+) -> None:
+    write_source(tmp_path / "wheels", "tool", "1.0", module="json")
+    if helper == "a wheel":
+        offer("helper", "2.0")
+    elif helper == "a source":
+        write_source(tmp_path / "wheels", "helper", "2.0", module="json")
+    (tool,) = sdists.read_answer("own", ask_pip(tmp_path, "tool"))
+    assert (tool.name, tool.version) == ("tool", "1.0")
+    wheels = ["helper-2.0-py3-none-any.whl"] if helper == "a wheel" else []
+    assert [each.file for each in tool.built_with] == wheels
 
 
 def test_an_older_version_does_not_stand_in_for_a_source_that_pip_cannot_read(

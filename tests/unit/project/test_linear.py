@@ -11,7 +11,7 @@ from lumicontainer.extending.reading.references import is_reference
 from lumicontainer.extending.resolving import causes, conflicts
 from lumicontainer.host import transfers
 from lumicontainer.packages.conda import read_package
-from lumicontainer.packages.uv_messages import unbuilt_sources
+from lumicontainer.packages.uv_messages import missing_extras, unbuilt_sources
 from lumicontainer.sandbox.failures import failure, missing_packages
 from lumicontainer.system.terminal import masking, output, style
 
@@ -52,6 +52,10 @@ def needs(text: str) -> list[conflicts.Conflict]:
 
 
 READERS: dict[str, tuple[Callable[[str], Any], str]] = {
+    "an extra of uv": (missing_extras, f"warning: The package `{'a' * SIZE}"),
+    "extras of uv": (missing_extras, "warning: The package `a==1\n" * (SIZE // 27)),
+    "an extra of pip": (missing_extras, f"WARNING: {'a' * SIZE} {'1' * SIZE} does not"),
+    "blanks in a proof": (causes.shorten, f"{'Because a, b. (1) ' * (SIZE // 18)}{' (' * SIZE}"),
     "blanks before a hash": (bare, f"a{' ' * SIZE}b"),
     "hashes": (bare, f"a==1{(' --hash=sha256:' + '0' * 64) * (SIZE // 79)} x"),
     "a requirement's name": (fault, "a" * SIZE),
