@@ -173,6 +173,9 @@ class _Reader(ShellReader):
                 if name != "PATH" and "$" not in known:
                     self.values[name] = known
                 continue
+            if known in (f"${name}", f"${{{name}}}"):
+                line.part(f"{name}={value}").note(NOT_NEEDED, "it keeps what the base image has")
+                continue
             if OTHER_EXPANSION.search(known):
                 line.part(f"{name}={value}").refuse(UNKNOWN_EXPANSION)
                 continue

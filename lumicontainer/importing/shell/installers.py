@@ -161,7 +161,7 @@ def _is_file(draft: Draft, word: str, places: Places) -> bool:
 def _read_file(line: FileLine, path: str, places: Places) -> None:
     """Add the lines of a file that pip, uv or conda reads."""
     name = places.name_of(path)
-    if not name and (lost := places.lost(path)):
+    if not name and "://" not in path and (lost := places.lost(path)):
         lost.note(line)
         return
     suffix = PurePosixPath(path).suffix

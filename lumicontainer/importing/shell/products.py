@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
+from lumicontainer.importing.shell.losses import is_of_system
 from lumicontainer.importing.shell.words import Command
 
 _MOST = 4
@@ -66,10 +67,11 @@ def _all(words: Sequence[str]) -> Iterator[str]:
 
 
 def _target(words: Sequence[str]) -> Iterator[str]:
-    """Yield what a copy writes: the last word, or a file of each name in it."""
+    """Yield what a copy writes: the last word, or a file of each name in it if it is a folder."""
     *sources, target = [*_all(words)] or [""]
     yield target
-    yield from (f"{target}/{PurePosixPath(each).name}" for each in sources)
+    if len(sources) > 1 or target.endswith(("/", ".")) or is_of_system(target):
+        yield from (f"{target}/{PurePosixPath(each).name}" for each in sources)
 
 
 def _saved(words: Sequence[str]) -> Iterator[str]:

@@ -30,6 +30,12 @@ from lumicontainer.importing.shell.installers import (
     read_installer,
     spellings,
 )
+from lumicontainer.importing.shell.lacks import (
+    INSTALLS,
+    installs_by_name,
+    loss_besides,
+    loss_of_list,
+)
 from lumicontainer.importing.shell.losses import UNKNOWN, Losses, Lost, whole_path
 from lumicontainer.importing.shell.parts import (
     ShellPart,
@@ -52,20 +58,7 @@ from lumicontainer.system.terminal.output import hides_text
 _UNPINNED = "it downloads what nothing pins; name it under 'sources' of the layer"
 _UNREAD = "it installs packages in a form that is not read; name them under 'packages' of the layer"
 _NAME_IT = "name what it stands for under 'packages' of the layer"
-_INSTALLS = re.compile(
-    r"\b(?:pip[\d.]*|conda|mamba|micromamba|apt|apt-get|poetry|pdm|pipenv|pixi)\s+(?:-\S+\s+)*install\b"
-    r"|\buv\s+(?:sync|add|pip)\b|\b(?:conda|mamba)\s+env\b"
-)
-_INSTALLER = re.compile(
-    r"(?:^|[;&|(]\s*|\b(?:do|then|else)\s+)"
-    r"(?!(?:g?make|ninja|meson|cmake|scons|waf|b2|bjam|install|echo|printf)\b)"
-    r"[A-Za-z][\w.-]*\s+install\s+[^\s-]"
-)
-"""Another program that is to install something by its name."""
-_FILES = re.compile(r"\s(?:-[rce]|--requirement|--constraint|--editable)[ =]\s*\S+")
-_OF_INDEX = re.compile(r"\binstall(?:\s+-\S+)*\s+[A-Za-z]")
 _UNKNOWN = "it has a variable without a known value"
-_LOOKS = ("rm", "ls", "cat", "head", "stat", "chmod", "wc")
 _COPIES = ("cp", "mv", "ln", "install")
 _ENGINE = (
     r">>?\s*[\"']?(?:\$\{?(?:SINGULARITY|APPTAINER)_ENVIRONMENT\}?"
@@ -161,7 +154,7 @@ class ShellReader:
             if lines is not None:
                 return lines
         if lost and not self._is_decided(part, scope):
-            _for_other(part, lost).note(line, "runs in")
+            loss_besides(part, lost).note(line, "runs in")
         elif not lost and self._is_kept(part, scope):
             self._restore_products(part, scope)
             return [*scope.follow(), shell.text]
@@ -278,7 +271,7 @@ class ShellReader:
         for each in spellings(command):
             if row := replacement_for("commands", each):
                 lost = self._find_lost(part, scope) if "refuse" in row else None
-                lost = lost and _for_other(part, lost)
+                lost = lost and loss_besides(part, lost)
                 return self._note_lost(line, lost) or line.decided("commands", each)
         return False
 
@@ -318,7 +311,7 @@ class ShellReader:
     def _is_text_kept(self, part: ShellPart, scope: ShellScope) -> bool:
         """Add what becomes of a command whose words are not known, or which is several."""
         text = strip_wrappers(part.line.text)
-        if sets_index(text) and not _INSTALLS.search(text):
+        if sets_index(text) and not INSTALLS.search(text):
             return not part.line.decided("pip_options", "--index-url")
         row = replacement_for("commands", text)
         if row and not (part.several and re.search(r"[|;&<>\n]", text)):
@@ -341,12 +334,14 @@ class ShellReader:
             why = "Apptainer makes this file after the build; name its variables in the layer"
         elif re.search(r"/etc/apt/|sources\.list", text):
             why = "name a script that does it under apt_repositories of the layer"
-        elif re.search(table()["downloads"], text) or _INSTALLER.search(strip_wrappers(text)):
-            why = why or (_UNREAD if _INSTALLS.search(text) else _UNPINNED)
+        elif INSTALLS.search(text) or installs_by_name(text):
+            why = why or _UNREAD
+        elif re.search(table()["downloads"], text):
+            why = why or _UNPINNED
         elif name := find_installer(part.command, part.plain, scope.folder, self.copies):
             why = f"{name} installs or downloads in a form that is not read; name it in the layer"
         elif lost := self._find_lost(part, scope):
-            _for_list(part, lost).note(line)
+            loss_of_list(part, lost).note(line)
             return False
         if why := why or hazard(text) or find_syntax_error(text):
             line.refuse(why)
@@ -372,21 +367,3 @@ def _does_something(lines: Sequence[str]) -> bool:
 
 def _are_carried(rows: Sequence[ImportedLine]) -> bool:
     return all(row.outcome == CARRIED for row in rows)
-
-
-def _for_list(part: ShellPart, lost: Lost) -> Lost:
-    """Return what a command lacks: nothing if it only looks at a list of packages."""
-    looks = part.command and part.command.program() in _LOOKS and not part.command.outputs
-    of_list = lost.missing is None and not lost.layer
-    return lost._replace(outcome=NOT_NEEDED) if looks and of_list else lost
-
-
-def _for_other(part: ShellPart, lost: Lost) -> Lost:
-    """Return what a command lacks: only one that builds what a layer has is not needed, too."""
-    begin = " ".join(part.command.words) if part.command else part.plain
-    if _INSTALLS.search(part.line.text) and _OF_INDEX.search(_FILES.sub("", part.plain)):
-        # It is lacking besides the folder.
-        return lost._replace(missing=None) if lost.outcome == NOT_CARRIED else lost
-    if lost.outcome != NOT_NEEDED or lost.why or re.match(table()["builds"], begin):
-        return lost
-    return lost._replace(outcome=NOT_CARRIED, missing=None)

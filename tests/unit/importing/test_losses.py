@@ -158,3 +158,45 @@ def test_an_environment_of_another_stage_has_its_packages(imported: Import, comm
 def test_a_variable_with_a_command_is_missing(dockerfile: Import, value: str) -> None:
     draft = dockerfile(f'ENV BUILT="{value}"')
     assert (draft.environment, len(missing(draft))) == ({}, 1)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        'for v in 1 2; do pip install "rich$v"; done',
+        "wget https://example.org/data.tar",
+        "(cd /opt && git clone https://example.org/own/tool && make -C tool)",
+        "pip install -r https://example.org/list.txt",
+        "true && if true; then mim install mmcv; fi",
+    ],
+)
+def test_what_more_a_line_of_a_lost_folder_adds_is_missing(
+    dockerfile: Import, command: str
+) -> None:
+    draft = dockerfile(f"WORKDIR $NOT_KNOWN/x\nRUN {command}")
+    assert len(missing(draft)) == 2
+
+
+def test_a_folder_that_is_not_needed_may_install_what_is(dockerfile: Import) -> None:
+    text = (
+        "RUN git clone https://github.com/ofiwg/libfabric.git && cd libfabric && make install "
+        "&& if true; then pip install rich; fi"
+    )
+    assert missing(dockerfile(text)) == ["if true; then pip install rich; fi"]
+
+
+@pytest.mark.slow
+def test_a_program_in_a_variable_is_not_lost_without_a_word(dockerfile: Import) -> None:
+    draft = dockerfile("RUN P=$(which pip) && $P install rich")
+    assert missing(draft) == ["$P install rich"]
+
+
+def test_a_link_that_is_not_made_is_no_other_program(dockerfile: Import) -> None:
+    text = "RUN ln -s /opt/conda/bin/pip /usr/bin/own-pip\nRUN P=pip && $P install rich"
+    draft = dockerfile(text)
+    assert [*draft.python] == ["rich"]
+    assert missing(draft) == ["ln -s /opt/conda/bin/pip /usr/bin/own-pip"]
+
+
+def test_a_variable_that_keeps_the_value_of_the_base_is_not_needed(dockerfile: Import) -> None:
+    assert missing(dockerfile("ENV A=$A B=${B}")) == []
