@@ -23,7 +23,6 @@ _SIZE = re.compile(r"(\d{1,12})([KMGT]?)B?", re.IGNORECASE)
 _POWERS = {"K": 10, "": 20, "M": 20, "G": 30, "T": 40}
 _TIME = re.compile(r"(?:(\d{1,5})-)?(\d{1,7})(?::(\d{1,5}))?(?::(\d{1,5}))?")
 _UNLIMITED = ("infinite", "unlimited")
-BYTE_NAMES = ((1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"))
 
 
 class Edit(NamedTuple):
@@ -277,9 +276,3 @@ def read_minutes(text: str) -> int | None:
 def is_unlimited(text: str) -> bool:
     """Return whether a time is no limit."""
     return text.lower() in _UNLIMITED
-
-
-def size_name(size: int) -> str:
-    """Return a size in words, with the unit that fits."""
-    unit, name = next(row for row in (*BYTE_NAMES, (1, "bytes")) if size >= row[0] or row[0] == 1)
-    return f"{size / unit:.1f}".removesuffix(".0") + f" {name}"

@@ -49,10 +49,11 @@ def _about_text(script: Script, fault: tuple[int, str] | None) -> Iterator[LintF
             script, rules()[SYNTAX], Hit(Span(offset, offset), {"message": message})
         )
     for line, names in script.ignores.items():
+        offset = _line_start(script, line)
+        comment = script.data[offset:].partition(b"\n")[0]
         for name in sorted(names - rules().keys()):
-            if name.startswith("SC") and name[2:].isdigit():
+            if name.encode() not in comment or (name.startswith("SC") and name[2:].isdigit()):
                 continue
-            offset = _line_start(script, line)
             facts = {"name": name, "advice": did_you_mean(name, rules())}
             yield write_finding(script, rules()[IGNORE], Hit(Span(offset, offset), facts))
 

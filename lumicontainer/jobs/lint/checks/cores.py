@@ -211,6 +211,12 @@ def _replaced(job: BatchJob, option: OptionUse, masks: Sequence[int]) -> tuple[E
     return (Edit(value.span, match[1] + _masks(job)),)
 
 
+def _on_shared_node(job: BatchJob) -> Iterator[Hit]:
+    for _, option, _ in _bindings(job):
+        if job.gpus and job.gpus < len(job.platform.gpus) and not job.is_exclusive:
+            yield Hit(option.span, {"gpus": job.gpus})
+
+
 def _count(job: BatchJob) -> Iterator[Hit]:
     for start, option, masks in _bindings(job):
         tasks = job.tasks_on_node(start)
@@ -247,6 +253,7 @@ CHECKS: Mapping[str, Callable[[BatchJob], Iterator[Hit]]] = {
     "mask-of-reserved-cores": _reserved,
     "masks-overlap": _overlapping,
     "mask-order": _order,
+    "masks-on-shared-node": _on_shared_node,
     "mask-count": _count,
     "too-many-threads": _threads,
 }

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from lumicontainer.jobs.lint.checks.programs import runs_python, uses_gpus
-from lumicontainer.jobs.lint.job import BatchJob, Hit, size_name
+from lumicontainer.jobs.lint.job import BatchJob, Hit
+from lumicontainer.system.units import count, size
 
 
 def _part_of_whole_node(job: BatchJob) -> Iterator[Hit]:
@@ -40,7 +41,7 @@ def _memory(job: BatchJob) -> Iterator[Hit]:
     own, with_memory = job.hourly_cost(gpus=job.gpus), job.hourly_cost(gpus=job.gpus, memory=memory)
     if own and with_memory and with_memory.amount > own.amount:
         best = share.memory * job.gpus
-        facts = {"memory": size_name(memory), "gpus": job.gpus, "share": size_name(best)}
+        facts = {"memory": size(memory), "count": count(job.gpus, "GPU")}
         yield Hit(
             option.span, {**facts, "cost": with_memory, "own": own, "option": f"{best >> 30}G"}
         )
@@ -56,7 +57,7 @@ def _cores(job: BatchJob) -> Iterator[Hit]:
     )
     if own and with_cores and with_cores.amount > own.amount:
         best = job.platform.slurm.share.cores * job.gpus
-        facts = {"cores": job.cores, "gpus": job.gpus, "share": best}
+        facts = {"cores": job.cores, "count": count(job.gpus, "GPU"), "share": best}
         yield Hit(option.span, {**facts, "cost": with_cores, "own": own})
 
 
@@ -72,7 +73,10 @@ def _idle(job: BatchJob) -> Iterator[Hit]:
     for start, ranks in training:
         if not start.command.context.background:
             word = start.srun.word if start.srun else start.command.words[0]
-            yield Hit(word.span, {"ranks": ranks, "gpus": billed})
+            yield Hit(
+                word.span,
+                {"ranks": "1 process" if ranks == 1 else f"{ranks} processes", "gpus": billed},
+            )
 
 
 def _srun_missing(job: BatchJob) -> Iterator[Hit]:

@@ -12,11 +12,11 @@ from lumicontainer.jobs.lint.job import (
     is_unlimited,
     read_minutes,
     read_size,
-    size_name,
 )
 from lumicontainer.jobs.lint.reading.model import OptionUse, Span
 from lumicontainer.jobs.lint.reading.options import SBATCH
 from lumicontainer.jobs.scripts.times import time_words
+from lumicontainer.system.units import size
 
 _NEARLY = re.compile(rb"(?m)^(#[ \t]*([A-Za-z]{5,8}))(?=[ \t]+-{1,2}[A-Za-z])")
 _LETTERS = sorted("SBATCH")
@@ -156,7 +156,7 @@ def _gpus(job: BatchJob) -> Iterator[Hit]:
 def _memory(job: BatchJob) -> Iterator[Hit]:
     option, partition = job.memory_option, job.partition
     if option and partition and job.memory and job.memory > partition.memory:
-        facts = {"memory": size_name(job.memory), "most": size_name(partition.memory)}
+        facts = {"memory": size(job.memory), "most": size(partition.memory)}
         yield Hit(option.span, {**facts, "partition": partition.name})
 
 

@@ -100,9 +100,17 @@ def _refuse_other_content(file: str, data: bytes) -> None:
 
 
 def _ignores(data: bytes) -> Iterator[tuple[int, frozenset[str]]]:
-    for number, line in enumerate(data.splitlines(), start=1):
+    lines = [b"", *data.splitlines()]
+    for number, line in enumerate(lines):
         if match := _IGNORE.search(line):
-            yield number, frozenset(match[1].decode().split(","))
+            names = frozenset(match[1].decode().split(","))
+            yield number, names
+            # Alone on a line it is about the next command, which may have several lines.
+            below = enumerate(lines[number + 1 :], start=number + 1)
+            for other, text in below if not line[: match.start()].strip() else ():
+                yield other, names
+                if not text.endswith(b"\\"):
+                    break
 
 
 class _Walker:
