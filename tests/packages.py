@@ -8,7 +8,12 @@ from pathlib import Path
 
 LOCK = 'lock-version = "1.0"\ncreated-by = "a test"\n'
 """How a lock of PEP 751 begins."""
-PROJECT = '[build-system]\nrequires = ["helper"]\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+PROJECT = """\
+[build-system]
+requires = ["{needs}"]
+build-backend = "backend"
+backend-path = ["."]
+"""
 BACKEND = """\
 import os
 import {module}
@@ -21,7 +26,7 @@ def prepare_metadata_for_build_wheel(folder, settings=None):
             out.write(text)
     return os.path.basename(notes)
 """
-"""It needs the package ``helper``, and can say what the source needs."""
+"""It can say what the source needs."""
 
 
 def metadata(name: str, version: str, needs: Sequence[str]) -> str:
@@ -41,13 +46,19 @@ def write_wheel(folder: Path, name: str, version: str, *needs: str) -> None:
 
 
 def write_source(
-    folder: Path, name: str, version: str, *needs: str, module: str = "helper"
+    folder: Path,
+    name: str,
+    version: str,
+    *needs: str,
+    module: str = "helper",
+    built_with: str = "helper",
 ) -> None:
-    """Write a source whose backend imports a module."""
+    """Write a source that names a package for its build, and whose backend imports a module."""
     about = metadata(name, version, needs)
     code = BACKEND.format(name=name, version=version, metadata=about, module=module)
     with tarfile.open(folder / f"{name}-{version}.tar.gz", "w:gz") as file:
-        for path, text in {"pyproject.toml": PROJECT, "backend.py": code}.items():
+        project = PROJECT.replace("{needs}", built_with)
+        for path, text in {"pyproject.toml": project, "backend.py": code}.items():
             entry = tarfile.TarInfo(f"{name}-{version}/{path}")
             entry.size = len(text)
             file.addfile(entry, io.BytesIO(text.encode()))

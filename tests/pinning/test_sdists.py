@@ -191,6 +191,20 @@ def test_a_source_is_asked_in_isolation_if_wheels_can_build_it(
     assert [each.file for each in tool.built_with] == wheels
 
 
+@pytest.mark.parametrize("has", [True, False])
+def test_a_source_is_built_with_the_pytorch_of_the_image(
+    tmp_path: Path, offer: Offer, monkeypatch: pytest.MonkeyPatch, has: bool
+) -> None:
+    write_source(tmp_path / "wheels", "tool", "1.0", module="json", built_with="torch")
+    offer("torch", "2.0")
+    if has:
+        (tmp_path / "below").mkdir()
+        (tmp_path / "below/torch.py").touch()
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path / "below"))
+    (tool,) = sdists.read_answer("own", ask_pip(tmp_path, "tool"))
+    assert bool(tool.built_with) == (not has)
+
+
 def test_an_older_version_does_not_stand_in_for_a_source_that_pip_cannot_read(
     tmp_path: Path, offer: Offer
 ) -> None:

@@ -2,7 +2,7 @@
 # Ask the pip of an image which packages it would install; it runs as the script of a layer.
 #
 # As in a build, pip isolates the code of sources, and installs what they name for it. Where that
-# fails, they are asked with the packages of the layers below.
+# fails, or would build with another PyTorch, they are asked with the packages of the layers below.
 set -euo pipefail
 # shellcheck disable=SC2154  # A build defines $wheels.
 ask() {

@@ -11,6 +11,7 @@ Print what the backend of the source in FOLDER needs besides, as JSON.
 """
 
 import importlib
+import importlib.util
 import json
 import os
 import shutil
@@ -58,8 +59,11 @@ def ask(package: dict, options: list) -> dict:  # type: ignore[type-arg]
             run_pip(folder, [*needs, *more], *words, "--dry-run")
         answer = json.loads(report.read_text("utf-8"))
     for each in answer["install"]:
+        name = each["metadata"]["name"]
         if not is_wheel(each):
-            sys.exit(f"{about['name']} is built with {each['metadata']['name']}, a source")
+            sys.exit(f"{about['name']} is built with {name}, a source")
+        if name == "torch" and importlib.util.find_spec(name):
+            sys.exit(f"{about['name']} is built with the PyTorch of the layers below")
     return dict(answer)
 
 
