@@ -42,7 +42,7 @@ def _line_ends(job: BatchJob) -> Iterator[Hit]:
 
 
 def _late(job: BatchJob) -> Iterator[Hit]:
-    yield from (Hit(span) for span in job.script.late_directives)
+    yield from (Hit(span) for span in job.script.sbatch.late)
 
 
 def _misspelled(job: BatchJob) -> Iterator[Hit]:
@@ -95,10 +95,13 @@ def _variable(job: BatchJob) -> Iterator[Hit]:
             yield Hit(option.value.span, {"value": option.value.raw})
 
 
-def _equals_sign(job: BatchJob) -> Iterator[Hit]:
-    for option in job.script.directives:
-        if option.value and (option.text == "=" or job.script.text(option.span).endswith("=")):
-            yield Hit(option.span, {"option": option.name})
+def _stray_word(job: BatchJob) -> Iterator[Hit]:
+    for word in job.script.sbatch.strays:
+        yield Hit(word.span, {"word": word.raw})
+
+
+def _unmatched_quote(job: BatchJob) -> Iterator[Hit]:
+    yield from (Hit(span) for span in job.script.sbatch.unmatched)
 
 
 def _memory_twice(job: BatchJob) -> Iterator[Hit]:
@@ -255,7 +258,8 @@ CHECKS: Mapping[str, Callable[[BatchJob], Iterator[Hit]]] = {
     "sbatch-unknown-option": _unknown_option,
     "sbatch-option-twice": _twice,
     "sbatch-variable": _variable,
-    "sbatch-equals-sign": _equals_sign,
+    "sbatch-stray-word": _stray_word,
+    "sbatch-unmatched-quote": _unmatched_quote,
     "memory-options": _memory_twice,
     "memory-form": _memory_form,
     "memory-above-node": _memory,

@@ -189,15 +189,27 @@ class Statement(NamedTuple):
     """The programs that it calls, in order."""
 
 
+@dataclass
+class Directives:
+    """Hold what sbatch reads of a script, and what it ignores or refuses."""
+
+    options: list[OptionUse] = field(default_factory=list)
+    late: list[Span] = field(default_factory=list)
+    """Lines behind the first command, which sbatch ignores."""
+    strays: list[Word] = field(default_factory=list)
+    """Words that are neither options nor their values."""
+    unmatched: list[Span] = field(default_factory=list)
+    """Lines with a quote that does not end."""
+
+
 @dataclass(frozen=True)
 class Script:
     """Hold a batch script."""
 
     file: str
     data: bytes
-    directives: Sequence[OptionUse] = ()
-    late_directives: Sequence[Span] = ()
-    """``#SBATCH`` lines behind the first command."""
+    sbatch: Directives
+    """Its ``#SBATCH`` lines."""
     settings: Sequence[Assignment] = ()
     starts: Sequence[Start] = ()
     statements: Sequence[Statement] = ()
@@ -207,6 +219,11 @@ class Script:
     """The rules that a comment switches off, by line."""
     is_understood: bool = True
     """Whether the grammar covers all of it."""
+
+    @property
+    def directives(self) -> Sequence[OptionUse]:
+        """Return the options for sbatch."""
+        return self.sbatch.options
 
     def text(self, span: Span) -> str:
         """Return the source of a part."""

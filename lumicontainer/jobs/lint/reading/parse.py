@@ -67,15 +67,13 @@ def parse_script(file: str, data: bytes) -> Script:
     _refuse_other_content(file, data)
     walker = _Walker(file, data, Context())
     walker.read_all()
-    directives, late = read_directives(data, walker.first_command)
     return Script(
         file,
         data,
-        directives,
-        late,
+        read_directives(data),
         walker.settings,
         walker.starts,
-        tuple(walker.statements),
+        walker.statements,
         walker.expansions,
         dict(_ignores(data)),
         walker.is_understood,
@@ -128,7 +126,6 @@ class _Walker:
         self.statements: list[Statement] = []
         self.expansions: dict[str, list[Span]] = {}
         self.expanded: tuple[tuple[int, int], ...] = ()
-        self.first_command = len(data)
         self.depth = 0
         self.is_understood = True
 
@@ -141,7 +138,6 @@ class _Walker:
         for child in root.children:
             before = len(self.starts)
             if child.is_named and child.type != "comment":
-                self.first_command = min(self.first_command, child.start_byte)
                 background = _is_background(child)
                 self._visit(child, replace(self.context, background=background))
                 self._add_statement(child, self.starts[before:])
