@@ -224,7 +224,7 @@ class _Reader(ShellReader):
             name, _, text = word.partition("=")
             value = expand_variables(text, self.draft.environment)
             if name.endswith("PATH"):
-                add_path(line, name, text, {}, self.losses)
+                add_path(line, name, text, self.draft.environment, self.losses)
             elif "$" in value:
                 line.part(word).refuse("it has a variable without a known value")
             else:

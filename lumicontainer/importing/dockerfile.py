@@ -55,6 +55,8 @@ from lumicontainer.system.terminal.masking import has_password, is_secret, names
 _COPIED_FROM = re.compile(r"from=([^\s,]+)")
 _MAX_DEPTH = 50
 """Stages that copy from each other, one after the other."""
+_LITERAL = re.compile(r"\\\$|'[^'\"]*\$[^'\"]*'")
+"""A dollar in single quotes or behind a backslash."""
 _SHORT_ADDRESS = re.compile(r"^([\w.-]+@[\w.-]+):(?!//)")
 """Begins the address of a repository, as git and ssh write it."""
 _OPTION = re.compile(r"--([\w-]+)(?:=(\S+))?\s+")
@@ -147,6 +149,9 @@ class _Reader(ShellReader):
 
     def _arg(self, line: FileLine, each: Instruction) -> None:
         for name, value in assignments(each.text):
+            if name in self.draft.environment:
+                line.part(f"ARG {name}").note(NOT_NEEDED, "the variable that ENV sets wins")
+                continue
             known = expand_variables(value, self.values) or self.defaults.get(name, "")
             known = known or table()["platform_arguments"].get(name, "")
             self.values[name] = known
@@ -166,10 +171,14 @@ class _Reader(ShellReader):
             line.note(CARRIED, f"as the parameter {name}{empty}")
 
     def _env(self, line: FileLine, each: Instruction) -> None:
+        if _LITERAL.search(each.text):
+            line.refuse("it has a '$' that stands for itself, as no value of a layer does")
+            return
+        before = dict(self.values)
         for name, value in assignments(each.text):
-            known = expand_variables(value, self.values)
+            known = expand_variables(value, before)
             if name.endswith("PATH"):
-                add_path(line, name, value, self.values, self.losses)
+                add_path(line, name, value, before, self.losses)
                 if name != "PATH" and "$" not in known:
                     self.values[name] = known
                 continue

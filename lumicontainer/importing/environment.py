@@ -71,11 +71,10 @@ def add_path(
     plain = re.escape(name)
     own = rf"\$\{{{plain}:?\+(:?\$(?:{plain}|\{{{plain}\}}):?)\}}"
     listed = re.sub(own, r"\1", text)
-    known = {**draft.environment, **values}
-    value = expand_variables(listed, known)
+    value = expand_variables(listed, values)
     line = line.part(f"{name}={value}")
     former = re.compile(rf"\$(?:{plain}\b|\{{{plain}\b.*)")
-    extends = name not in known and bool(former.search(listed))
+    extends = name not in values and bool(former.search(listed))
     folders = [each for each in value.split(":") if each and not former.fullmatch(each)]
     absent = table()["folders"]
     kept = [each for each in folders if not any(fnmatchcase(each, other) for other in absent)]
@@ -98,7 +97,9 @@ def add_path(
         line.refuse(f"{wrong[0]} is not a folder of plain characters")
     else:
         _put_before(draft, name, kept)
-        line.note(CARRIED, "under 'path'" if name == "PATH" else "under 'prepend'")
+        key = "under 'path'" if name == "PATH" else "under 'prepend'"
+        is_behind = bool(former.fullmatch(listed.partition(":")[0]))
+        line.note(CARRIED, f"{key}, before those of the image" if is_behind else key)
 
 
 def _put_before(draft: Draft, name: str, folders: Sequence[str]) -> None:
