@@ -69,6 +69,7 @@ def extend(request: ExtendRequest, on_progress: OnProgress | None = None) -> Ext
     Raises ``InputError`` if the packages do not fit the image, and any error of a build.
     """
     image, output = request.image, request.output.absolute()
+    usage.wanted_limit()  # An invalid size ends the command before it downloads.
     sif.read_objects(image)
     require_folder_of(output, "output")
     order = _read_order(request)
@@ -83,7 +84,7 @@ def extend(request: ExtendRequest, on_progress: OnProgress | None = None) -> Ext
         return Extended(output, None)
     with progress_of(on_progress) as progress:
         record = kind.make(order, output, progress)
-        usage.prune(Cache(cache_root()).open(), progress.say)
+        usage.prune(Cache(cache_root()), progress.say)
     return Extended(output, record.packages)
 
 

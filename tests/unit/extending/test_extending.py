@@ -200,3 +200,12 @@ def test_the_command_that_uses_an_extension_can_be_pasted(
     line = ["extend", "my x.sif", "rich", option, "my y.sqsh"]
     assert extend.run(make_parser(["extend"]).parse_args(line)) == 0
     assert f"use it: lumicontainer run {words} -- COMMAND\n" in capsys.readouterr().err
+
+
+def test_an_invalid_size_of_the_cache_ends_the_command_before_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LUMICONTAINER_CACHE_SIZE", "much")
+    request = ExtendRequest(tmp_path / "absent.sif", tmp_path / "mine.sqsh", ["tiny"])
+    with pytest.raises(InputError, match="LUMICONTAINER_CACHE_SIZE"):
+        extending.extend(request)
