@@ -12,7 +12,6 @@ MOST_LEVELS = 10
 _MOST_TURNS = 50
 _QUIET = re.compile(r"\s*(?:(?:[12&]?>\s*/dev/null|2>&1)\s*)*(\|\|\s*(?:true|:|exit\s+\d+))?")
 _LOOP = re.compile(r"for\s+([A-Za-z_]\w*)\s+in\s+([^;\n]*+)[;\n]\s*do\s")
-_CONTINUED = re.compile(r"(?:\\\n|\s)+$")
 _LEAVES = re.compile(r"\b(?:break|continue|exit|return)\b")
 _GLOB = re.compile(r"[*?{}~]")
 _SHELL = r"(?:(?:/usr)?/bin/)?(?:ba|da)?sh(?:\s+-[a-bd-z]+|\s+pipefail)*"
@@ -41,7 +40,7 @@ def group_of(text: str, command: Command | None, values: Mapping[str, str]) -> G
         return Group(script)
     before, bars, last = text.rpartition("||")
     if bars and "&&" in before and _is_quiet(last):
-        return Group(_CONTINUED.sub("", before), behind=f"|| {last.strip()}")
+        return Group(_strip_end(before), behind=f"|| {last.strip()}")
     if text.startswith(("(", "{ ", "{\n", "{\\\n")) and not text.startswith("(("):
         return _bracket(text)
     return _heredoc(text) if "<<" in text else _loop(text, values)
@@ -91,3 +90,12 @@ def _heredoc(text: str) -> Group | None:
     if not match["quote"] and re.search(r"[$`\\]", body):
         return None
     return Group(body, 1)
+
+
+def _strip_end(text: str) -> str:
+    """Return a text without the blanks and continued lines at its end."""
+    while True:
+        bare = text.rstrip()
+        if not (bare.endswith("\\") and text.startswith("\n", len(bare))):
+            return bare
+        text = bare[:-1]

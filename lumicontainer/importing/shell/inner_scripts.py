@@ -13,7 +13,7 @@ from lumicontainer.system.files.recipe_folder import read_bytes
 
 _RUNS = re.compile(r"\.|source|exec|(?:ba|da)?sh|python[\d.]*|perl")
 """Programs that run the script which is their first word."""
-_COMMENT = re.compile(r"(?m)^\s*#.*$")
+_COMMENT = re.compile(r"(?m)^[^\S\n]*+#.*$")
 
 
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")

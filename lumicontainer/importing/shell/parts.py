@@ -9,7 +9,7 @@ from lumicontainer.importing.draft import FileLine
 from lumicontainer.importing.shell.words import Command
 from lumicontainer.system import process
 
-_WORDS = re.compile(r"[\w@%+=:,./ -]*[\w./-][\w@%+=:,./ -]*", re.ASCII)
+_WORDS = re.compile(r"(?=[@%+=:, ]*+[\w./-])[\w@%+=:,./ -]+", re.ASCII)
 """Words without a character that is more than itself to a shell."""
 _RESERVED = (
     *("if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac"),

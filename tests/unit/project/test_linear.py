@@ -1,6 +1,7 @@
 """Text of programs, servers and files that is made to take for ever is read in linear time."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from lumicontainer.core.model import requirements
 from lumicontainer.extending.reading.references import is_reference
 from lumicontainer.extending.resolving import causes, conflicts
 from lumicontainer.host import transfers
+from lumicontainer.importing.shell import groups, inner_scripts, parts
 from lumicontainer.packages.conda import read_package
 from lumicontainer.packages.uv_messages import missing_extras, unbuilt_sources
 from lumicontainer.sandbox.failures import failure, missing_packages
@@ -49,6 +51,10 @@ def folded(text: str) -> str:
 
 def needs(text: str) -> list[conflicts.Conflict]:
     return list(conflicts._read(text))
+
+
+def command(text: str) -> object:
+    return groups.group_of(text, None, {})
 
 
 READERS: dict[str, tuple[Callable[[str], Any], str]] = {
@@ -92,6 +98,10 @@ READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "a proof": (causes.shorten, "Because a. " * (SIZE // 11)),
     "a proof's word": (causes.shorten, f"Because {'z' * SIZE}"),
     "a source that is not built": (unbuilt_sources, "Failed to build `a " * (SIZE // 19)),
+    "words of a command": (parts._WORDS.fullmatch, f"{'a' * SIZE}!"),
+    "blanks of a list": (command, f"a && b{' ' * SIZE}x || true"),
+    "continued lines of a list": (command, f"a && b{chr(92)}{chr(10)}{' ' * SIZE} || true"),
+    "empty lines of a script": (partial(inner_scripts._COMMENT.sub, ""), "\n" * SIZE),
     "escape sequences": (output.clean, f"\x1b[{'0' * SIZE}"),
     "overwritten lines": (output.clean, "a\r" * (SIZE // 2)),
     "commands of a terminal": (output.clean, "\x1b]" * (SIZE // 2)),
