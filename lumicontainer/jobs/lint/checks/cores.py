@@ -18,12 +18,21 @@ def _own_gpus(option_name: str) -> Callable[[BatchJob], Iterator[Hit]]:
     def check(job: BatchJob) -> Iterator[Hit]:
         flags = job.option("gres-flags")
         for part, option in _options(job, option_name):
+            # One task of a node sees all that it asks for.
+            if _tasks_of(job, part) == 1:
+                continue
             own = part.option("gres-flags") if part else flags
             if any(each and _SHARING in each.text for each in (own, flags)):
                 continue
             yield Hit(option.span, {"value": option.text or "N"}, _per_node(job, part, option))
 
     return check
+
+
+def _tasks_of(job: BatchJob, part: StartedProgram | None) -> int | None:
+    starts = (each for each in job.script.starts if part and part in each.parts)
+    start = next(starts, None)
+    return job.tasks_on_node(start) if start else job.tasks_per_node
 
 
 def _options(job: BatchJob, name: str) -> Iterator[tuple[StartedProgram | None, OptionUse]]:

@@ -46,7 +46,7 @@ def _late(job: BatchJob) -> Iterator[Hit]:
 
 
 def _misspelled(job: BatchJob) -> Iterator[Hit]:
-    for match in _NEARLY.finditer(job.script.data):
+    for match in _NEARLY.finditer(job.script.data, 0, job.script.sbatch.end):
         word = match[2].decode()
         spaced = match[1] != b"#" + match[2]
         if match[1] == b"#SBATCH" or (not spaced and not _is_nearly(word)):

@@ -1,7 +1,7 @@
 """Read the ``#SBATCH`` lines of a batch script, as sbatch reads them (src/sbatch/opt.c)."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from lumicontainer.jobs.lint.reading.model import Directives, Span, Word
 from lumicontainer.jobs.lint.reading.options import SBATCH, split_options
@@ -12,16 +12,20 @@ _WORD = re.compile(r"""(?:"[^"]*"|'[^']*'|\\.|[^\s"'#\\])+|["'#].*""")
 _SEVERAL = re.compile(rb"(?m)^#SBATCH[ \t]+(?:hetjob|packjob)")
 
 
-def read_directives(data: bytes) -> Directives:
-    """Return the options of a script; none if it has several parts with options of their own."""
+def read_directives(data: bytes, comments: Collection[int]) -> Directives:
+    """Return the options of a script; none if it has several parts with options of their own.
+
+    ``comments`` are the places where comments begin: scripts write others in here-documents.
+    """
     directives = Directives()
     if _SEVERAL.search(data):
         return directives
     command = _COMMAND.search(data)
-    first_command = command.start() if command else len(data)
+    directives.end = first_command = command.start() if command else len(data)
     for match in _LINE.finditer(data):
         if match.start() > first_command:
-            directives.late.append(Span(*match.span()))
+            if match.start() in comments:
+                directives.late.append(Span(*match.span()))
             continue
         words = list(_words(match[1].decode(errors="replace"), match.start(1)))
         if words and words[-1].raw[0] in "\"'" and words[-1].raw[-1] != words[-1].raw[0]:

@@ -200,6 +200,8 @@ class Directives:
     """Words that are neither options nor their values."""
     unmatched: list[Span] = field(default_factory=list)
     """Lines with a quote that does not end."""
+    end: int = 0
+    """The place of the first command."""
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def parse_script(file: str, data: bytes) -> Script:
     return Script(
         file,
         data,
-        read_directives(data),
+        read_directives(data, walker.comments),
         walker.settings,
         walker.starts,
         walker.statements,
@@ -128,11 +128,12 @@ class _Walker:
         self.expanded: tuple[tuple[int, int], ...] = ()
         self.depth = 0
         self.is_understood = True
+        self.comments: set[int] = set()
 
     def read_all(self) -> None:
         """Read the whole text."""
         root = _parser().parse(self.data).root_node
-        self._require_shallow(root)
+        self._look_over(root)
         self.expanded = tuple(_expansions(root))
         self.is_understood = not root.has_error
         for child in root.children:
@@ -152,7 +153,8 @@ class _Walker:
         statement = Statement(self._text(node), span, own, _is_background(node), names)
         self.statements.append(statement)
 
-    def _require_shallow(self, root: "Node") -> None:
+    def _look_over(self, root: "Node") -> None:
+        """Collect the places of comments; raise ``InputError`` if the tree is too deep."""
         nodes = [(root, self.depth)]
         while nodes:
             node, depth = nodes.pop()
@@ -160,6 +162,8 @@ class _Walker:
                 place = str(Place(self.file, node.start_point[0] + 1))
                 why = "its commands are nested too deep"
                 raise InputError(Problem("cannot lint the script", place, why, "simplify it"))
+            if node.type == "comment":
+                self.comments.add(node.start_byte)
             nodes += [(each, depth + 1) for each in node.children]
 
     def _visit(self, node: "Node", context: Context) -> None:
