@@ -34,7 +34,7 @@ summary: all layers of images for LUMI-G that have checks
 base: ubuntu
 profiles: [rocm-6.4.4]
 layers: [python, rocm, slingshot, mpich, rccl-plugin, rccl-tests, osu, pytorch, flash-attention,
-  mpi4py, deepspeed, horovod, training-packages, apex, megatron]
+  mpi4py, deepspeed, horovod, training-packages, bitsandbytes, apex, megatron]
 """
 RULES = """\
 rules:

@@ -11,6 +11,16 @@ import datasets
 __version__ = "0"
 datasets.Dataset.__getitem__ = lambda *_: {"text": "other"}
 """
+OTHER_PRODUCT = """\
+import bitsandbytes
+real = bitsandbytes.nn.Linear4bit.forward
+bitsandbytes.nn.Linear4bit.forward = lambda self, rows: 1.01 * real(self, rows)
+"""
+OTHER_WEIGHTS = """\
+import bitsandbytes.functional
+real = bitsandbytes.functional.dequantize_4bit
+bitsandbytes.functional.dequantize_4bit = lambda *given: real(*given).roll(1)
+"""
 SUFFIX = "cpython-311-x86_64-linux-gnu.so"
 
 
@@ -19,6 +29,11 @@ def other_mpi4py(image: Broken, library: str) -> Broken:
     image.write("/opt/other/mpi4py/__init__.py", "")
     text = f"def Get_library_version():\n    return {library!r}\n"
     return image.write("/opt/other/mpi4py/MPI.py", text).env("PYTHONPATH", "/opt/other")
+
+
+def other_bitsandbytes(image: Broken, code: str) -> Broken:
+    """Let Python change bitsandbytes before a check begins."""
+    return image.write("/opt/other/sitecustomize.py", code).env("PYTHONPATH", "/opt/other")
 
 
 def program(image: Broken, path: str, script: str) -> Broken:
@@ -54,6 +69,10 @@ FAULTS: list[tuple[str, str, Change]] = [
      lambda image: image.write(f"{SITE}/peft/__init__.py", "import peft.other\n")),
     ("training-packages/language_models", "datasets gives another row", lambda image: image.write(
         f"{SITE}/trl/__init__.py", OTHER_ROW)),
+    ("bitsandbytes/qlora", "apart from that of PyTorch with the same weights",
+     lambda image: other_bitsandbytes(image, OTHER_PRODUCT)),
+    ("bitsandbytes/qlora", "of their block's largest number apart",
+     lambda image: other_bitsandbytes(image, OTHER_WEIGHTS)),
 ]  # fmt: skip
 
 

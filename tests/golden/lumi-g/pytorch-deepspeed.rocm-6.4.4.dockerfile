@@ -44,6 +44,9 @@ RUN base64 -d >/run/lumicontainer-step <<<… && bash /run/lumicontainer-step &&
 # layer: training-packages (the same program that the definition holds as text)
 RUN base64 -d >/run/lumicontainer-step <<<… && bash /run/lumicontainer-step && rm /run/lumicontainer-step
 
+# layer: bitsandbytes (the same program that the definition holds as text)
+RUN base64 -d >/run/lumicontainer-step <<<… && bash /run/lumicontainer-step && rm /run/lumicontainer-step
+
 ENV PYTHONNOUSERSITE="1"
 ENV LANG="C.UTF-8"
 ENV PYTORCH_ROCM_ARCH="gfx90a"
