@@ -33,6 +33,8 @@ from lumicontainer.system.units import count
 
 FOLDER = "files"
 """The folder of the layer that holds them."""
+TEXTS = "texts"
+"""The folder of the layer for files whose content stands in the imported file."""
 _TOO_MANY = (
     f"more than {MAX_FILES} files or {MAX_FOLDER_BYTES >> 20} MiB are copied; "
     "bind your code and data instead"
@@ -241,17 +243,19 @@ class Copies:
             self._refuse(line, target, READABLE)
             return
         name = f"line-{line.number}-{PurePosixPath(target).name}"
-        self._install(line, LayerFile(name, 0o644, content.encode()), target, mode)
+        self._install(line, LayerFile(name, 0o644, content.encode()), target, mode, TEXTS)
 
     def _are_settings(self, line: FileLine, file: LayerFile, target: str) -> bool:
         """Add the indexes that a file chooses for pip or uv; return whether it chooses any."""
         return are_settings(target) and add_settings(line, target, file.content)
 
-    def _install(self, line: FileLine, file: LayerFile, target: str, mode: int) -> None:
+    def _install(
+        self, line: FileLine, file: LayerFile, target: str, mode: int, folder: str = FOLDER
+    ) -> None:
         if self._are_settings(line, file, target):
             self.losses.lose(target, "/")
             return
-        own = f"{FOLDER}/{file.name}"
+        own = f"{folder}/{file.name}"
         command = shlex.join(["install", "-D", "-m", f"{mode or file.mode:o}", own, target])
         if why := hazard(command):
             self._refuse(line, target, why)

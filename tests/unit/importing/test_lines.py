@@ -204,7 +204,7 @@ def test_a_copy_has_the_mode_that_is_asked_for(dockerfile: Import) -> None:
         "COPY --chmod=640 <<EOF /etc/a\nx\nEOF",
         **{"run.sh": "id\n"},
     )
-    assert [each.split(" files/")[0] for each in draft.script] == [
+    assert [re.split(" (?:files|texts)/", each)[0] for each in draft.script] == [
         "install -D -m 755",
         "install -D -m 600",
         "install -D -m 640",

@@ -200,3 +200,11 @@ def test_a_link_that_is_not_made_is_no_other_program(dockerfile: Import) -> None
 
 def test_a_variable_that_keeps_the_value_of_the_base_is_not_needed(dockerfile: Import) -> None:
     assert missing(dockerfile("ENV A=$A B=${B}")) == []
+
+
+def test_a_copy_of_the_whole_folder_has_no_other_files(dockerfile: Import) -> None:
+    text = "COPY <<'EOT' /conf/app.ini\nseed = 1\nEOT\nCOPY . /all"
+    draft = dockerfile(text, **{"run.sh": "echo\n"})
+    assert "cp -r files/. /all" in "".join(draft.script)
+    copied = [name for name in draft.files if name.startswith("files/")]
+    assert sorted(copied) == ["files/Dockerfile", "files/run.sh"]
