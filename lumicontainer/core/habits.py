@@ -218,10 +218,6 @@ _TABLE: Mapping[str, Rows] = {
             "name each op: --set deepspeed.DS_BUILD_FUSED_ADAM=true",
         ),
         (
-            r"deepspeed\.DS_BUILD_PIN_MEMORY",
-            "leave it out: DeepSpeed has it from 0.19.3 on, and the layer's versions are older",
-        ),
-        (
             r".*\.(ver|versions|tag|release|commit)",
             "the parameter is 'version': --set LAYER.version=2.9.1",
         ),

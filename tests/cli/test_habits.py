@@ -44,7 +44,6 @@ COMMANDS = {
     "build lumi-g": "name it by --platform lumi-g",
     "build PyTorch": "did you mean 'pytorch'?",
     "show libfabric --kind recipe": "'libfabric' is a layer",
-    "check pytorch-deepspeed --set deepspeed.DS_BUILD_PIN_MEMORY=1": "from 0.19.3 on",
     "check pytorch-deepspeed --set deepspeed.DS_BUILD_OPS=1": "--set deepspeed.DS_BUILD_FUSED_ADAM",
     "shell x.sif bash": "lumicontainer run IMAGE -- COMMAND",
     "list layers": "leave it out: list prints",
