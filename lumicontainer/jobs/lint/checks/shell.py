@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from lumicontainer.jobs.lint.job import BatchJob, Edit, Hit
-from lumicontainer.jobs.lint.reading.model import Span, Start, Statement
+from lumicontainer.jobs.lint.reading.model import ScriptCommand, Span, Start, Statement
 
 _QUIET = ("echo", "printf", "date", "true", ":", "sync", "sleep", "rm", "ls", "sacct", "seff")
 _ARITHMETIC = re.compile(r"\(\((?:\w+\+\+|\w+--)\)\)|let\s+\w+(?:\+\+|--)")
@@ -38,8 +38,12 @@ def _piped(job: BatchJob) -> Iterator[Hit]:
     for start in job.script.starts:
         command = start.command
         is_step = any(each.kind == "srun" for each in start.parts)
-        if is_step and command.context.piped and not command.context.start:
+        if is_step and command.context.piped and not _is_read(command):
             yield Hit(command.words[0].span)
+
+
+def _is_read(command: ScriptCommand) -> bool:
+    return bool(command.context.captured or command.context.start)
 
 
 def _status_lost(job: BatchJob) -> Iterator[Hit]:

@@ -71,6 +71,8 @@ class Context:
     background: bool = False
     editable: bool = True
     """Whether its bytes stand in the file as bash reads them."""
+    captured: bool = False
+    """Whether the script takes its output for a value."""
     piped: bool = False
     """Whether another command of a pipe reads its output."""
 

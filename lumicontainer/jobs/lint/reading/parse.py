@@ -47,6 +47,7 @@ _LOOPS = frozenset(("for_statement", "while_statement", "c_style_for_statement")
 _CONDITIONS = frozenset(("if_statement", "case_statement"))
 _BRANCHES = _LOOPS | _CONDITIONS | {"function_definition"}
 _EXPORTS = re.compile(r"export|declare\s+-\w*x\w*|typeset\s+-\w*x\w*")
+_SUBSTITUTIONS = frozenset(("command_substitution", "process_substitution"))
 _EXPANDING = frozenset(
     ("simple_expansion", "expansion", "command_substitution", "arithmetic_expansion")
 )
@@ -199,7 +200,9 @@ class _Walker:
         if node.type in _BRANCHES:
             optional = context.optional or node.type in _CONDITIONS
             return replace(context, conditional=True, optional=optional)
-        if node.type in ("subshell", "command_substitution", "pipeline", "process_substitution"):
+        if node.type in _SUBSTITUTIONS:
+            return replace(context, subshell=True, captured=True)
+        if node.type in ("subshell", "pipeline"):
             return replace(context, subshell=True)
         return context
 
@@ -331,7 +334,7 @@ class _Walker:
         self._read_inner(start, context)
 
     def _visit_substitutions(self, node: "Node", context: Context) -> None:
-        if node.type in ("command_substitution", "process_substitution"):
+        if node.type in _SUBSTITUTIONS:
             self._visit(node, context)
             return
         for child in node.children:
