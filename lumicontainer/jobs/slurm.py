@@ -300,7 +300,7 @@ def require_success(number: str) -> None:
     ended = [f"exit code {code}"] if code != "0" else []
     ended += [f"signal {signal}"] if signal not in ("", "0") else []
     why = ", ".join([last_state(number), *ended])
-    hint = f"scontrol show job {number} has its nodes and times"
+    hint = f"lumicontainer postmortem {number}"
     raise JobError(Problem(f"job {number} failed", str(log_of(number) or ""), why, hint))
 
 

@@ -103,6 +103,10 @@ def test_a_job_that_is_waited_for_prints_its_log_and_its_failure(
     assert "here" in done.stdout
     assert re.search(r"error: job \d+ failed", done.stderr), done.stderr
     assert "exit code 3" in done.stderr
+    hint = re.search(r"hint: lumicontainer (postmortem \d+)", done.stderr)
+    assert hint, done.stderr
+    died = lumicontainer(*hint[1].split(), code=1, **where)
+    assert "exit code" in died.stdout
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,8 @@ class Cost(NamedTuple):
     unit: str
 
     def __str__(self) -> str:
-        return f"{self.amount:,.2f}".rstrip("0").rstrip(".") + f" {self.unit}"
+        unit = self.unit.removesuffix("s") if self.amount == 1 else self.unit
+        return f"{self.amount:,.2f}".rstrip("0").rstrip(".") + f" {unit}"
 
 
 def hourly_cost(slurm: Slurm, partition: Partition, allocation: Allocation) -> Cost | None:

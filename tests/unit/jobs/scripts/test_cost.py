@@ -24,7 +24,7 @@ GIB = 1 << 30
         # LUMI training materials, docs/2day-20260422/201-Slurm.md
         ("small-g", Allocation(1, 1, 16, 256 * GIB), 1, "2 GPU-hours"),
         ("small-g", Allocation(1, 1, 7, 60 * GIB), 1, "0.5 GPU-hours"),
-        ("dev-g", Allocation(1, 1, 16, 60 * GIB), 1, "1 GPU-hours"),
+        ("dev-g", Allocation(1, 1, 16, 60 * GIB), 1, "1 GPU-hour"),
         ("standard-g", Allocation(1, 1, 1, GIB), 1, "4 GPU-hours"),
         ("standard", Allocation(1, 0, 1, GIB), 1, "128 core-hours"),
         ("small", Allocation(1, 0, 1, 128 * GIB), 1, "64 core-hours"),
