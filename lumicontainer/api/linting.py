@@ -14,7 +14,8 @@ from lumicontainer.image import records, sif
 from lumicontainer.jobs.lint import shellcheck
 from lumicontainer.jobs.lint.edits import diff
 from lumicontainer.jobs.lint.lint import fix_script, judge_script, without_ignored
-from lumicontainer.jobs.lint.reading.parse import LARGEST, parse_script
+from lumicontainer.jobs.lint.reading.parse import parse_script
+from lumicontainer.jobs.lint.reading.text import LARGEST
 from lumicontainer.jobs.lint.rules import LintFinding, ordered
 from lumicontainer.system.files.regular import open_regular
 from lumicontainer.system.files.write import write_whole

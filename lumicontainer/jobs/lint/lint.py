@@ -59,7 +59,7 @@ def _about_text(script: Script, fault: tuple[int, str] | None) -> Iterator[LintF
 
 
 def _line_start(script: Script, line: int) -> int:
-    return sum(map(len, script.data.splitlines(keepends=True)[: line - 1]))
+    return sum(len(each) + 1 for each in script.data.split(b"\n")[: line - 1])
 
 
 def _distinct(findings: Sequence[LintFinding]) -> Iterator[LintFinding]:

@@ -13,6 +13,7 @@ from lumicontainer.jobs.lint.reading.model import (
     OptionUse,
     Start,
     StartedProgram,
+    Word,
 )
 
 _OF_STEPS = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID")
@@ -227,22 +228,19 @@ def _fixed_port(job: BatchJob) -> Iterator[Hit]:
 
 def _slurm_in_container(job: BatchJob) -> Iterator[Hit]:
     for start in job.script.starts:
-        context = start.command.context
-        inside = context.in_container and start.command.name in _SLURM_TOOLS
-        kinds = [each.kind for each in start.parts]
-        nested = ENGINE in kinds and SRUN in kinds[kinds.index(ENGINE) :]
-        direct = start.engine and start.program and start.program[0].text in _SLURM_TOOLS
-        if inside or nested or direct:
-            word = (
-                start.command.words[0]
-                if inside
-                else start.program[0]
-                if direct
-                else next(
-                    each.word for each in start.parts[kinds.index(ENGINE) :] if each.kind == SRUN
-                )
-            )
+        if word := _tool_in_container(start):
             yield Hit(word.span, {"program": word.text})
+
+
+def _tool_in_container(start: Start) -> Word | None:
+    command = start.command
+    if command.context.in_container and command.name in _SLURM_TOOLS:
+        return command.words[0]
+    kinds = [each.kind for each in start.parts]
+    inner = start.parts[kinds.index(ENGINE) :] if ENGINE in kinds else ()
+    nested = next((each.word for each in inner if each.kind == SRUN), None)
+    own = start.engine and start.program and start.program[0].text in _SLURM_TOOLS
+    return start.program[0] if own else nested
 
 
 def _deepspeed(job: BatchJob) -> Iterator[Hit]:

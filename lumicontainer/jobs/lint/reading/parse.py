@@ -4,7 +4,6 @@ Only what the text decides is taken as known: a variable with one literal value,
 ``bash -c``, a file that the script writes by a here-document. All else stays unknown.
 """
 
-import functools
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -30,42 +29,35 @@ from lumicontainer.jobs.lint.reading.model import (
     Word,
 )
 from lumicontainer.jobs.lint.reading.starts import read_launch
+from lumicontainer.jobs.lint.reading.text import read_ignores, refuse_other_content
+from lumicontainer.jobs.lint.reading.tree import (
+    assigned_names,
+    expansions,
+    is_background,
+    parser,
+)
 
 if TYPE_CHECKING:  # It is imported when a script is linted.
-    from tree_sitter import Node, Parser
+    from tree_sitter import Node
 
-LARGEST = 256 << 10
-"""Bytes; sbatch takes 4 MiB, and scripts that people write have a few thousand."""
 _LONGEST = 1 << 16
 """Characters of a value."""
 _DEEPEST = 200
 """How deep the tree may be; three levels are a command in a command."""
 _SHELL = 10
 """Levels that a shell in a shell counts as."""
-_IGNORE = re.compile(rb"#\s*lumicontainer:\s*ignore=([\w,.-]+)")
 _LOOPS = frozenset(("for_statement", "while_statement", "c_style_for_statement"))
 _CONDITIONS = frozenset(("if_statement", "case_statement"))
 _BRANCHES = _LOOPS | _CONDITIONS | {"function_definition"}
 _EXPORTS = re.compile(r"export|declare\s+-\w*x\w*|typeset\s+-\w*x\w*")
 _SUBSTITUTIONS = frozenset(("command_substitution", "process_substitution"))
-_EXPANDING = frozenset(
-    ("simple_expansion", "expansion", "command_substitution", "arithmetic_expansion")
-)
 _ESCAPES = re.compile(rb"\\(?=[$`\\\"])")
 _UNSETTING = frozenset(("read", "mapfile", "readarray", "getopts", "unset"))
 
 
-@functools.cache
-def _parser() -> "Parser":
-    import tree_sitter_bash  # noqa: PLC0415 - only `lint` needs it
-    from tree_sitter import Language, Parser  # noqa: PLC0415
-
-    return Parser(Language(tree_sitter_bash.language()))
-
-
 def parse_script(file: str, data: bytes) -> Script:
     """Return the model of a batch script; raise ``InputError`` if it is none."""
-    _refuse_other_content(file, data)
+    refuse_other_content(file, data)
     walker = _Walker(file, data, Context())
     walker.read_all()
     return Script(
@@ -76,40 +68,9 @@ def parse_script(file: str, data: bytes) -> Script:
         walker.starts,
         walker.statements,
         walker.expansions,
-        dict(_ignores(data)),
+        dict(read_ignores(data)),
         walker.is_understood,
     )
-
-
-def _refuse_other_content(file: str, data: bytes) -> None:
-    why = ""
-    if len(data) > LARGEST:
-        why = f"it has more than {LARGEST} bytes, and a batch script has a few thousand"
-    elif b"\0" in data:
-        why = f"byte {data.index(0) + 1} is NUL: it is no text"
-    else:
-        try:
-            data.decode()
-        except UnicodeDecodeError as error:
-            line = data.count(b"\n", 0, error.start) + 1
-            why = f"line {line} is not UTF-8"
-    if why:
-        hint = "name batch scripts, as sbatch takes them"
-        raise InputError(Problem("cannot lint the script", file, why, hint))
-
-
-def _ignores(data: bytes) -> Iterator[tuple[int, frozenset[str]]]:
-    lines = [b"", *data.splitlines()]
-    for number, line in enumerate(lines):
-        if match := _IGNORE.search(line):
-            names = frozenset(match[1].decode().split(","))
-            yield number, names
-            # Alone on a line it is about the next command, which may have several lines.
-            below = enumerate(lines[number + 1 :], start=number + 1)
-            for other, text in below if not line[: match.start()].strip() else ():
-                yield other, names
-                if not text.endswith(b"\\"):
-                    break
 
 
 class _Walker:
@@ -133,14 +94,14 @@ class _Walker:
 
     def read_all(self) -> None:
         """Read the whole text."""
-        root = _parser().parse(self.data).root_node
+        root = parser().parse(self.data).root_node
         self._look_over(root)
-        self.expanded = tuple(_expansions(root))
+        self.expanded = tuple(expansions(root))
         self.is_understood = not root.has_error
         for child in root.children:
             before = len(self.starts)
             if child.is_named and child.type != "comment":
-                background = _is_background(child)
+                background = is_background(child)
                 self._visit(child, replace(self.context, background=background))
                 self._add_statement(child, self.starts[before:])
         if not self.context.start:
@@ -151,7 +112,7 @@ class _Walker:
         own = tuple(each for each in starts if each.command.context.start is self.context.start)
         names = tuple(each.command.name for each in own)
         span = self._span(node.start_byte, node.end_byte)
-        statement = Statement(self._text(node), span, own, _is_background(node), names)
+        statement = Statement(self._text(node), span, own, is_background(node), names)
         self.statements.append(statement)
 
     def _look_over(self, root: "Node") -> None:
@@ -184,11 +145,11 @@ class _Walker:
 
     def _visit_children(self, node: "Node", context: Context) -> None:
         if node.type in _BRANCHES:
-            for name in _assigned_names(node):
+            for name in assigned_names(node):
                 self.known.pop(name, None)
         last = node.named_children[-1] if node.named_children else None
         for index, child in enumerate(node.children):
-            inner = replace(context, background=True) if _is_background(child) else context
+            inner = replace(context, background=True) if is_background(child) else context
             if node.type == "pipeline" and child != last:
                 inner = replace(inner, piped=True)
             if node.type == "list" and index:
@@ -393,29 +354,3 @@ class _Walker:
 
     def _text(self, node: "Node") -> str:
         return self.data[node.start_byte : node.end_byte].decode(errors="replace")
-
-
-def _is_background(node: "Node") -> bool:
-    after = node.next_sibling
-    return after is not None and after.type == "&"
-
-
-def _expansions(root: "Node") -> Iterator[tuple[int, int]]:
-    """Yield the places of the outermost expansions."""
-    nodes = [root]
-    while nodes:
-        node = nodes.pop()
-        if node.type in _EXPANDING:
-            yield node.start_byte, node.end_byte
-        else:
-            nodes += node.children
-
-
-def _assigned_names(node: "Node") -> Iterator[str]:
-    if node.type in ("variable_assignment", "for_statement"):
-        for child in node.children:
-            if child.type == "variable_name":
-                yield (child.text or b"").decode(errors="replace")
-                break
-    for child in node.children:
-        yield from _assigned_names(child)

@@ -8,7 +8,7 @@ import pytest
 from lumicontainer.errors import InputError
 from lumicontainer.jobs.lint.edits import diff
 from lumicontainer.jobs.lint.lint import CHECKS, IGNORE, SYNTAX, fix_script, judge_script
-from lumicontainer.jobs.lint.reading.parse import LARGEST
+from lumicontainer.jobs.lint.reading.text import LARGEST
 from lumicontainer.jobs.lint.rules import rules
 from lumicontainer.jobs.scripts.layout import Demand
 
