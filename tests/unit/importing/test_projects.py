@@ -135,3 +135,9 @@ def test_a_repository_may_have_an_address_of_ssh(imported: Import) -> None:
 def test_an_environment_that_a_definition_enters_is_the_layers(imported: Import) -> None:
     text = "Bootstrap: docker\nFrom: debian\n%environment\n  . /opt/env/bin/activate\n"
     assert missing(imported("mine.def", text)) == []
+
+
+def test_the_priority_of_channels_is_not_missing(imported: Import) -> None:
+    text = "channels: [conda-forge]\nchannel_priority: strict\ndependencies: [scipy]\n"
+    draft = imported("environment.yml", text)
+    assert ([*draft.python], missing(draft)) == (["scipy"], [])
