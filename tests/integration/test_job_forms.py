@@ -151,8 +151,7 @@ def test_ctrl_c_asks_whether_the_job_is_cancelled(
 def test_what_slurm_would_never_run_is_refused_before_it_is_submitted(
     image: Path, cluster: Env, tmp_path: Path
 ) -> None:
-    before = run(("squeue", "--noheader", "--format=%i"), env=cluster).stdout
     options = ("--partition", "nowhere", "--platform", "workstation", "--submit")
     done = lumicontainer("job", *options, image, "--", "true", env=cluster, cwd=tmp_path, code=2)
     assert "error: Slurm refuses the job" in done.stderr
-    assert run(("squeue", "--noheader", "--format=%i"), env=cluster).stdout == before
+    assert jobs_of(cluster, tmp_path) == []
