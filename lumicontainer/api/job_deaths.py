@@ -62,7 +62,12 @@ def postmortem(*subjects: str | Path) -> Postmortem:
     if not (material.logs or material.dumps or record.state):
         raise InputError(_nothing(job, places))
     evidence = Evidence(
-        material.logs, material.dumps, record.state, record.dead_nodes, record.only_node
+        material.logs,
+        material.dumps,
+        record.state,
+        record.dead_nodes,
+        record.only_node,
+        material.nodes,
     )
     return Postmortem(
         find_cause(evidence),

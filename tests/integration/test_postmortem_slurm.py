@@ -56,7 +56,9 @@ def test_a_rank_that_torchrun_started_is_named(image: Path, cluster: Env, tmp_pa
     entry = f"{ENTRY.format(image=image)} --launcher torchrun --nproc 2"
     number = submit(tmp_path, cluster, f"{entry} train.py 3 exit", tasks=1)
     seen = verdict(number, "logs", cwd=tmp_path, env=cluster, code=1)
-    assert seen["ranks"] == [3], seen
+    assert (seen["ranks"], seen["nodes"]) == ([3], ["nid005002"]), seen
+    names = {path.name for path in (tmp_path / "logs").glob("*.ranks")}
+    assert names == {f"{number}.0-node-{node}.ranks" for node in ("nid005001", "nid005002")}
 
 
 def test_a_job_that_somebody_cancelled_blames_no_rank(cluster: Env, tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 """Redirect stdout and stderr of each rank to its own files, which replace no others (--log-dir)."""
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterator
 from itertools import count
 
 from ..errors import UNFIT, LaunchError
+from ..launch.launchers import SLURM, TORCHRUN
 from ..launch.program import absolute
 from ..rank.context import Context
 
@@ -31,10 +33,36 @@ def redirect(context: Context) -> None:
         why = "with --log-dir each rank creates two files there"
         hint = "choose a folder that every node can write to, with free space"
         raise LaunchError(what, where, why, hint, code=UNFIT, alone=True) from None
+    _note_node(context, folder)
     sys.stderr = os.fdopen(os.dup(2), "w", buffering=1, errors="backslashreplace")
     for descriptor, standard in zip(pair, (1, 2)):
         os.dup2(descriptor, standard)
         os.set_inheritable(standard, True)
+
+
+def _note_node(context: Context, folder: str) -> None:
+    """Write the ranks of this node to a file next to their logs, for ``lumicontainer postmortem``.
+
+    Once a node, and if the launcher says which ranks they are.
+    """
+    ranks = _ranks_here(context)
+    if not (ranks and context.run_id()) or context.number("LOCAL_RANK"):
+        return
+    name = f"{context.run_id()}-node-{os.uname().nodename}.ranks"
+    with contextlib.suppress(OSError):  # the logs are what the user asked for
+        descriptor = _open_new(os.path.join(folder, name))
+        os.write(descriptor, f"{ranks}\n".encode())
+        os.close(descriptor)
+
+
+def _ranks_here(context: Context) -> str:
+    """Return the numbers of the ranks on this node, with commas; empty if they are not known."""
+    if context.launch.name == SLURM:
+        return context.env.get("SLURM_GTIDS", "")
+    first, count = context.number("RANK"), context.number("LOCAL_WORLD_SIZE")
+    if context.launch.name != TORCHRUN or first is None or not count:
+        return ""
+    return ",".join(map(str, range(first, first + count)))
 
 
 def _open_pair(stem: str) -> tuple[int, int]:

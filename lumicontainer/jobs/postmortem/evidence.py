@@ -1,7 +1,7 @@
 """All that was read of one job, and what follows from it at once."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from lumicontainer.jobs.postmortem.collectives import Difference, compare
@@ -27,6 +27,8 @@ class Evidence:
     """Nodes that Slurm says failed."""
     only_node: str = ""
     """The node of all ranks, if there was one."""
+    rank_nodes: Mapping[int, str] = field(default_factory=dict)
+    """The node of each rank, where it is known."""
 
     @cached_property
     def ranks(self) -> Mapping[int, Rank]:

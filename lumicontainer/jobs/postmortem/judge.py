@@ -39,9 +39,14 @@ def find_cause(evidence: Evidence) -> Verdict:
         return Verdict(NONE)
     for rule in RULES:
         if (verdict := rule(evidence)) is not None:
-            nodes = verdict.nodes or ([evidence.only_node] if evidence.only_node else [])
-            return verdict._replace(nodes=nodes)
+            # Of a rank of torchrun, that one may only know the name localhost.
+            return verdict._replace(nodes=_nodes(verdict, evidence) or verdict.nodes)
     return Verdict(UNKNOWN, evidence=_last_words(evidence))
+
+
+def _nodes(verdict: Verdict, evidence: Evidence) -> list[str]:
+    nodes = {evidence.rank_nodes.get(rank, evidence.only_node) for rank in verdict.ranks}
+    return sorted(nodes - {""})
 
 
 def _of_job(evidence: Evidence) -> Verdict | None:
@@ -126,7 +131,8 @@ def _of_collectives(evidence: Evidence) -> Verdict | None:
     if difference is not None and difference.kind in DIFFERENCES:
         return by_difference(difference, evidence)
     for event in of_kind(evidence.logs, signatures.MISMATCH):
-        return by_event(event, ranks=event.match.ranks)
+        # A rank prints it that got what it did not expect, and need not be the one that differs.
+        return by_event(event)._replace(ranks=())
     return None
 
 
@@ -149,7 +155,7 @@ def _of_start(evidence: Evidence) -> Verdict | None:
     if started and missing:
         verdict = by_event(started[0], ranks=missing)
         return verdict._replace(cause="it never started: it has no log")
-    return by_event(started[0]) if started else None
+    return by_event(started[0])._replace(ranks=()) if started else None
 
 
 def _of_silence(evidence: Evidence) -> Verdict | None:

@@ -12,10 +12,12 @@ HEAD, TAIL = 1 << 16, 1 << 18
 MOST_FILES, DEEPEST = 20_000, 5
 LARGEST_RECORD = 1 << 26
 CUT = "\n"
-LOG, RECORD, ERROR_FILE = "log", "record", "error file"
+LOG, RECORD, ERROR_FILE, NODE = "log", "record", "error file", "node"
 _RECORD = re.compile(r"(?:flight-recorder-rank|(?:nccl|comm_lib)_trace_rank_?)(\d{1,7})(?:\.json)?")
 _LOG = re.compile(r".*\.(?:out|err|log|txt)|(?:stdout|stderr|slurm)\b.*|.*\.[oe]\d{1,12}")
 _ERROR_FILE = re.compile(r".*error.*\.json")
+_NODE = re.compile(r"[\d.]{1,30}-node-([\w.-]{1,64})\.ranks")
+"""A file in which lumi-entry names the ranks of a node."""
 _RANK = re.compile(r"rank[_-]?(\d{1,7})(?!\d)")
 _ATTEMPT = re.compile(r"attempt_\d{1,5}/(\d{1,7})/")
 _RUN = re.compile(r"(?:slurm-)?(\d{1,12})(?:[._-].*)?")
@@ -63,6 +65,8 @@ def _describe(path: Path, place: Path, status: os.stat_result) -> JobFile | None
         return JobFile(path, RECORD, int(match[1]), job, status.st_mtime, status.st_size)
     if _ERROR_FILE.fullmatch(path.name):
         return JobFile(path, ERROR_FILE, _rank_in(within), job, status.st_mtime, status.st_size)
+    if _NODE.fullmatch(path.name):
+        return JobFile(path, NODE, None, job, status.st_mtime, status.st_size)
     if path == place or _LOG.fullmatch(path.name):
         return JobFile(path, LOG, _rank_in(within), job, status.st_mtime, status.st_size)
     return None
@@ -93,3 +97,10 @@ def read_record(path: Path) -> bytes:
 
 def _open(path: Path) -> int:
     return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def read_node(path: Path) -> tuple[str, str]:
+    """Return the name of a node, and the numbers of its ranks as text."""
+    match = _NODE.fullmatch(path.name)
+    with open(_open(path), "rb") as stream:
+        return match[1] if match else "", stream.read(TAIL).decode(errors="replace")

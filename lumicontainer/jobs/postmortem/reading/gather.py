@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ from lumicontainer.jobs.postmortem.reading import files
 from lumicontainer.jobs.postmortem.reading.files import JobFile
 from lumicontainer.jobs.postmortem.reading.logs import Log, read_lines, read_log
 from lumicontainer.jobs.postmortem.reading.recorder import Dump, UnreadableError, read_dump
+from lumicontainer.jobs.postmortem.reading.signatures import numbers
 
 
 class Material(NamedTuple):
@@ -17,6 +18,8 @@ class Material(NamedTuple):
 
     logs: Sequence[Log]
     dumps: Sequence[Dump]
+    nodes: Mapping[int, str]
+    """The node of each rank, where lumi-entry wrote it."""
     unreadable: Sequence[str]
     """Files with the reason."""
     other_jobs: Sequence[str]
@@ -32,18 +35,22 @@ def gather(places: Sequence[Path], job: str = "") -> Material:
     others = Counter(each.job for each in every if each.job and each.job != job)
     logs: list[Log] = []
     dumps: list[Dump] = []
+    nodes: dict[int, str] = {}
     unreadable: list[str] = []
     for entry in _last_runs(chosen):
         try:
             if entry.kind == files.RECORD:
                 dumps.append(read_dump(files.read_record(entry.path), entry.rank or 0))
+            elif entry.kind == files.NODE:
+                node, ranks = files.read_node(entry.path)
+                nodes.update(dict.fromkeys(numbers(ranks), node))
             elif entry.kind == files.ERROR_FILE:
                 logs += _read_error_file(entry)
             else:
                 logs += read_log(entry)
         except (OSError, UnreadableError, json.JSONDecodeError, RecursionError) as error:
             unreadable.append(f"{entry.path}: {error}")
-    return Material(logs, dumps, unreadable, sorted(others))
+    return Material(logs, dumps, nodes, unreadable, sorted(others))
 
 
 def _newest(every: Iterable[JobFile]) -> str:

@@ -1,5 +1,6 @@
 """A rank's stdout and stderr go to files of its own, and never over those of another run."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,17 @@ def test_files_of_an_earlier_run_stay_as_they_are(entry: Entry, tmp_path: Path) 
         "1.0-rank0.2.out": "out\n",
         "1.0-rank0.2.err": "err\n",
     }
+
+
+@pytest.mark.parametrize(("rank", "files"), [(0, 1), (1, 0)])
+def test_the_first_rank_of_a_node_writes_which_ranks_are_there(
+    entry: Entry, tmp_path: Path, rank: int, files: int
+) -> None:
+    env = {**seen.srun(rank), "SLURM_GTIDS": "0,1"}
+    assert entry("--log-dir", "logs", *TALK, env=env).returncode == 0
+    written = {name: text for name, text in texts(tmp_path / "logs").items() if "node" in name}
+    node = f"1.0-node-{os.uname().nodename}.ranks"
+    assert written == dict.fromkeys([node] * files, "0,1\n")
 
 
 def test_what_lumi_entry_says_goes_where_it_went(entry: Entry, tmp_path: Path) -> None:

@@ -90,4 +90,4 @@ def record(folder: Path, *by_rank: list[dict[str, Any]] | None) -> Path:
 
 def cause(folder: Path, **slurm: Any) -> Verdict:
     material = gather([folder])
-    return find_cause(Evidence(material.logs, material.dumps, **slurm))
+    return find_cause(Evidence(material.logs, material.dumps, rank_nodes=material.nodes, **slurm))

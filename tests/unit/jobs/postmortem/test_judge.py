@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from lumicontainer.jobs.postmortem.verdict import NONE, UNKNOWN
 
@@ -112,6 +113,16 @@ def test_a_rank_with_another_address_is_named(tmp_path: Path) -> None:
     assert (verdict.signature, list(verdict.ranks)) == ("no-such-host", [1])
 
 
+@pytest.mark.parametrize("signature", ["unlike-sizes", "unlike-collectives", "missing-clients"])
+def test_a_rank_that_only_sees_that_others_differ_is_not_blamed(
+    tmp_path: Path, signature: str
+) -> None:
+    samples = yaml.safe_load((Path(__file__).parent / "reading/samples.yaml").read_text())
+    error = f"RuntimeError: {samples[signature].strip()}"
+    verdict = cause(write(tmp_path, ranks(error, CLOSED, CLOSED, CLOSED)))
+    assert (verdict.signature, list(verdict.ranks)) == (signature, [])
+
+
 def test_rings_without_trees_are_a_plugin_that_hangs(tmp_path: Path) -> None:
     write(tmp_path, {"7.0-rank0.out": RINGS, "7.0-rank1.out": RINGS})
     assert cause(tmp_path, state="TIMEOUT").signature == "rings-without-trees"
@@ -146,6 +157,13 @@ def test_a_failed_node_comes_before_the_ranks_that_lost_it(tmp_path: Path) -> No
     write(tmp_path, {**ranks(CLOSED, ""), "slurm-7.out": "srun: error: Node failure on nid5\n"})
     verdict = cause(tmp_path)
     assert (verdict.signature, list(verdict.nodes)) == ("node-failure", ["nid5"])
+
+
+def test_the_node_of_a_rank_is_where_lumi_entry_wrote_it(tmp_path: Path) -> None:
+    nodes = {"7.0-node-nid5.ranks": "0,1\n", "7.0-node-nid6.ranks": "2,3\n"}
+    nodes["slurm-7.out"] = "srun: error: localhost: task 2: Exited with exit code 1\n"
+    write(tmp_path, {**ranks(CLOSED, CLOSED, SPACE, CLOSED), **nodes})
+    assert list(cause(tmp_path).nodes) == ["nid6"]
 
 
 def test_it_says_when_it_does_not_know(tmp_path: Path) -> None:
