@@ -26,6 +26,7 @@ _ENDS = "|".join(map(re.escape, (".whl", *ARCHIVES)))
 _PATH = re.compile(rf"[^@\s]*(?:{_ENDS})|\.{{1,2}}/?|[~./][^@\s/]*/\S*")
 _EXTRAS = re.compile(rf"(.+?)(\[\s*{NAME}(?:\s*,\s*{NAME})*\s*\])")
 _GIT, _FILE = "git+", "file:"
+_HASH = re.compile(r"sha256=[0-9A-Fa-f]{64}")
 _REVISION = re.compile(r"(?!-)[\w./+-]+")
 _FORMS = "NAME @ git+https://HOST/REPOSITORY@COMMIT"
 
@@ -121,11 +122,21 @@ def _of_git(known: Reference, place: str) -> Reference | Fault:
 
 
 def _of_path(known: Reference, place: str) -> Reference | Fault:
-    if place.startswith(_FILE):
-        place = place if place.startswith("file://") else f"file://{place.removeprefix(_FILE)}"
-        if wrong := find_url_fault(place, schemes=("file",), pinned=True):
-            return _with_url_to_write(wrong, known, place)
-        place = unquote(urlsplit(place).path)
+    return _of_url(known, place) if place.startswith(_FILE) else _of_name(known, place)
+
+
+def _of_url(known: Reference, place: str) -> Reference | Fault:
+    place = place if place.startswith("file://") else f"file://{place.removeprefix(_FILE)}"
+    if wrong := find_url_fault(place, schemes=("file",), pinned=True):
+        return _with_url_to_write(wrong, known, place)
+    parts = urlsplit(place)
+    stated = _read_hash(known, parts.fragment)
+    if isinstance(stated, Fault):
+        return stated
+    return _of_name(known._replace(hashes=stated), unquote(parts.path))
+
+
+def _of_name(known: Reference, place: str) -> Reference | Fault:
     bare, extras = split_extras(place)
     path = Path(bare).expanduser().absolute()
     known = known._replace(path=os.path.normpath(path), extras=known.extras or extras)
@@ -140,6 +151,22 @@ def _of_path(known: Reference, place: str) -> Reference | Fault:
         hint = "correct the path; it counts from the current folder"
         return Fault(f"'{bare}' not found", f"there is no {path}", hint)
     return _of_file(known, path)
+
+
+def _read_hash(known: Reference, fragment: str) -> tuple[str, ...] | Fault:
+    """Return the hashes that a file may have by its line, and by the fragment of its URL."""
+    hashes = known.hashes
+    for part in filter(None, fragment.split("&")):
+        name, _, value = part.partition("=")
+        if name == "egg":
+            continue
+        if not _HASH.fullmatch(part):
+            hint = "write #sha256= with 64 hexadecimal digits, as pip hash prints it"
+            return Fault(f"cannot read '#{part}' behind a file", "", hint)
+        if hashes and value.lower() not in hashes:
+            return Fault("a file has two hashes", f"{value} and {hashes[0]}", "leave out the wrong")
+        hashes = (value.lower(),)
+    return hashes
 
 
 def _with_url_to_write(wrong: Fault, known: Reference, place: str) -> Fault:

@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 from packaging.requirements import InvalidRequirement, Requirement
 
 from lumicontainer.core.model.wheel_names import normal
+from lumicontainer.errors import InputError, Problem
 from lumicontainer.extending.container import SOURCES
 from lumicontainer.extending.install.download import download
 from lumicontainer.extending.lock.hashes import require_hashes
@@ -51,14 +52,19 @@ def _read(lines: Sequence[str]) -> Iterator[Requirement]:
 def _find_archives(
     requirements: Mapping[str, Requirement], hashes: Hashes
 ) -> Iterator[tuple[str, RemoteFile]]:
-    """Yield the sources that are named by their address and one hash, by their names."""
+    """Yield the sources that are named by their address and a hash, by their names."""
     for name, each in requirements.items():
         address, _, fragment = (each.url or "").partition("#")
         path = unquote(urlsplit(address).path)
         stated = {part[7:] for part in fragment.split("&") if part.startswith("sha256=")}
         sha256 = [*(stated or hashes.get(name, set()))]
-        if address.startswith("http") and len(sha256) == 1 and not path.endswith(".whl"):
-            yield name, RemoteFile(address, sha256[0], path.rpartition("/")[2])
+        if not sha256 or not address.startswith("http") or path.endswith(".whl"):
+            continue
+        if len(sha256) > 1:
+            what, why = f"{each.name} has {len(sha256)} hashes", "its address names one file"
+            hint = "leave the hash of this file alone, as pip hash prints it"
+            raise InputError(Problem(what, address, why, hint))
+        yield name, RemoteFile(address, sha256[0], path.rpartition("/")[2])
 
 
 def _find_in_indexes(

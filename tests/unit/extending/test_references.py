@@ -88,6 +88,32 @@ def test_a_path_is_named_as_for_pip(
     assert found == Reference(path=str(folder / path), name=name, extras=extras)
 
 
+ONE = "1" * 64
+
+
+@pytest.mark.parametrize(
+    ("word", "hashes"),
+    [
+        (f"mine @ file://{{folder}}/mine-1.0.tar.gz#sha256={ONE}", (ONE,)),
+        (f"file:{{folder}}/wheel-1.0-py3-none-any.whl#egg=wheel&sha256={ONE}", (ONE,)),
+        (f"file:{{folder}}/mine-1.0.tar.gz#sha256={'A' * 64}", ("a" * 64,)),
+        ("file:{folder}/mine-1.0.tar.gz", ()),
+    ],
+)
+def test_the_hash_behind_a_file_is_the_users(
+    folder: Path, word: str, hashes: tuple[str, ...]
+) -> None:
+    assert reference(word.format(folder=folder)).hashes == hashes
+
+
+@pytest.mark.parametrize(
+    "fragment", ["sha256=1", f"md5={'1' * 32}", f"sha256={ONE}&sha256={'2' * 64}"]
+)
+def test_a_hash_behind_a_file_that_cannot_be_read_is_refused(folder: Path, fragment: str) -> None:
+    with pytest.raises(InputError, match=r"cannot read '#|a file has two hashes"):
+        read_additions([f"file:{folder}/mine-1.0.tar.gz#{fragment}"], [], [])
+
+
 def test_what_is_no_package_is_no_reference(folder: Path) -> None:
     (folder / "empty").mkdir()
     (folder / "odd-name.whl").touch()

@@ -496,3 +496,10 @@ def test_the_code_of_an_archive_runs_only_if_its_hash_is_that_of_its_address(
         question = Question([f"odd @ http://{host}/odd-1.0.tar.gz#sha256={'0' * 64}"])
         with pytest.raises(DownloadError, match="does not match its sha256"):
             prove_sources(index.resolution(), question, {})
+
+
+def test_a_source_by_its_address_has_one_hash(index: Index) -> None:
+    question = Question(["odd @ http://x.example/odd-1.0.tar.gz"])
+    hashes = {"odd": frozenset({"0" * 64, "1" * 64})}
+    with pytest.raises(InputError, match="odd has 2 hashes"):
+        prove_sources(index.resolution(), question, hashes)
