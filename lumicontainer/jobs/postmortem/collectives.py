@@ -60,17 +60,19 @@ _SHARE = 0.8
 
 def _compare_group(calls: Calls, members: Sequence[int]) -> Difference | None:
     first = max(min(numbers) for numbers in calls.values())
-    last = max(max(numbers) for numbers in calls.values())
-    for number in range(first, last + 1):
+    ends = {rank: max(each) for rank, each in calls.items()}
+    numbers = {number for each in calls.values() for number in each}
+    for number in sorted(each for each in numbers if each >= first):
         present = {rank: each[number] for rank, each in calls.items() if number in each}
         if (difference := _part(number, present, calls)) is not None:
             return difference
-        late = sorted(rank for rank, each in calls.items() if max(each) < number)
+        late = sorted(rank for rank, end in ends.items() if end < number)
         # A dump that is older than the others may lack what has ended.
         if late and not all(call.ended for call in present.values()):
-            theirs = calls[late[0]][max(calls[late[0]])]
+            theirs = calls[late[0]][ends[late[0]]]
             rest = tuple(sorted(present))
             return Difference(ABSENT, number, tuple(late), rest, theirs, present[rest[0]])
+    last = max(ends.values())
     present = {rank: each[last] for rank, each in calls.items() if last in each}
     if slow := _slow(present):
         rest = tuple(sorted(set(present) - set(slow)))

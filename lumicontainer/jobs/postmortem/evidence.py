@@ -63,7 +63,7 @@ class Evidence:
             return True
         if self.state == "COMPLETED":
             return False
-        proven = of_kind(self.logs, *signatures.PROVING)
+        proven = any(event.is_end for log in self.logs for event in log.events)
         ended = [log.traceback for log in self.unranked if log.traceback]
         fatal = any(traceback.fatal for traceback in ended)
         return bool(proven or fatal or self.dumps or set(self.kinds) - {SILENT})

@@ -136,6 +136,15 @@ def _of_collectives(evidence: Evidence) -> Verdict | None:
     return None
 
 
+def _of_last_line(evidence: Evidence) -> Verdict | None:
+    """Return a rank whose log ends with a cause, and lacks the traceback before it."""
+    for rank in evidence.kinds.get(SILENT, ()):
+        if (message := rank.last_message) is not None:
+            then = consequences(evidence, (rank.number,))
+            return by_event(message, ranks=(rank.number,))._replace(then=then)
+    return None
+
+
 def _of_start(evidence: Evidence) -> Verdict | None:
     """Return the ranks that kept all from meeting: they never started, or looked elsewhere."""
     tried = {event.rank: event for event in of_kind(evidence.logs, signatures.CONNECT)}
@@ -257,6 +266,7 @@ RULES: Sequence[Callable[[Evidence], Verdict | None]] = (
     _of_job,
     _of_rank,
     _of_traceback,
+    _of_last_line,
     _of_collectives,
     _of_start,
     _of_silence,

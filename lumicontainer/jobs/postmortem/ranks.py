@@ -56,7 +56,7 @@ class Rank:
             for event in each.events
             if event.kind in _OF_RANKS and (log is None or _belongs(event, log))
         ]
-        if log is None and not any(event.kind in signatures.PROVING for event in own):
+        if log is None and not any(event.is_end for event in own):
             own = []
         return sorted(own, key=lambda event: event.match.signature.order)
 
@@ -74,6 +74,19 @@ class Rank:
     def event(self) -> Message | None:
         """Return the message of its kind."""
         return next((event for event in self.events if event.kind == self.kind), None)
+
+    @property
+    def last_message(self) -> Message | None:
+        """Return the message in the last line of a log, if that can be the cause of an end."""
+        return next(
+            (
+                event
+                for log in self.logs
+                for event in reversed(log.events)
+                if event.kind == signatures.CAUSE and event.text == log.last.strip()
+            ),
+            None,
+        )
 
     @property
     def time(self) -> float:

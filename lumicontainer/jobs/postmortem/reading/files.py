@@ -20,7 +20,10 @@ _NODE = re.compile(r"[\d.]{1,30}-node-([\w.-]{1,64})\.ranks")
 """A file in which lumi-entry names the ranks of a node."""
 _RANK = re.compile(r"rank[_-]?(\d{1,7})(?!\d)")
 _ATTEMPT = re.compile(r"attempt_\d{1,5}/(\d{1,7})/")
-_RUN = re.compile(r"(?:slurm-)?(\d{1,12})(?:[._-].*)?")
+_RUN = re.compile(r"slurm-(\d{1,12})(?:[._-].*)?|(\d{1,12})\.\d{1,9}-.*|.*\.[oe](\d{1,12})")
+"""Names of Slurm, of lumi-entry and of PBS; other numbers are not those of jobs."""
+_NUMBERED = re.compile(r"(\d{1,6})\.(?:log|out|err|txt)")
+"""The names of srun --output=%t.log."""
 
 
 class JobFile(NamedTuple):
@@ -60,7 +63,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 def _describe(path: Path, place: Path, status: os.stat_result) -> JobFile | None:
     within = str(path.relative_to(place)) if path != place else path.name
-    job = match[1] if (match := _RUN.fullmatch(path.name)) else ""
+    job = match[match.lastindex or 0] if (match := _RUN.fullmatch(path.name)) else ""
     if match := re.search(rf"{_RECORD.pattern}$", path.name):
         return JobFile(path, RECORD, int(match[1]), job, status.st_mtime, status.st_size)
     if _ERROR_FILE.fullmatch(path.name):
@@ -73,7 +76,7 @@ def _describe(path: Path, place: Path, status: os.stat_result) -> JobFile | None
 
 
 def _rank_in(name: str) -> int | None:
-    match = _ATTEMPT.search(name) or _RANK.search(name)
+    match = _ATTEMPT.search(name) or _RANK.search(name) or _NUMBERED.fullmatch(Path(name).name)
     return int(match[1]) if match else None
 
 

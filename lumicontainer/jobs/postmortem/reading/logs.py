@@ -8,7 +8,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer.jobs.postmortem.reading import files
+from lumicontainer.jobs.postmortem.reading import files, signatures
 from lumicontainer.jobs.postmortem.reading.files import JobFile
 from lumicontainer.jobs.postmortem.reading.signatures import Match, matches
 from lumicontainer.jobs.postmortem.reading.tracebacks import Traceback, native_place, tracebacks
@@ -36,6 +36,12 @@ class Message(NamedTuple):
     def kind(self) -> str:
         """Return the kind of its signature."""
         return self.match.signature.kind
+
+    @property
+    def is_end(self) -> bool:
+        """Return whether it proves by itself that a rank or the job ended."""
+        signature = self.match.signature
+        return signature.kind in signatures.PROVING or signature.id in signatures.ABORTING
 
 
 class Log(NamedTuple):

@@ -6,6 +6,7 @@ PyTorch, torch/csrc/distributed/c10d/FlightRecorder.hpp, has the names of their 
 import io
 import json
 import pickle
+import pickletools
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -72,49 +73,90 @@ class _Plain(pickle.Unpickler):
         """Refuse every class and function: a dump has numbers, texts, lists and dictionaries."""
         raise UnreadableError(f"it holds {module}.{name}, and no plain values")
 
-    def persistent_load(self, pid: Any) -> Any:
+    def persistent_load(self, _: Any) -> Any:
         """Refuse references to other objects."""
-        raise UnreadableError(f"it refers to {str(pid)[:40]}")
+        raise UnreadableError("it refers to other objects")
+
+
+_ARGUMENTS = {ord(each.code): each.arg.n if each.arg else 0 for each in pickletools.opcodes}
+_PUTS = b"qr"
+"""BINPUT and LONG_BINPUT, for whose number the unpickler allocates memory."""
+_COUNTS = {
+    pickletools.TAKEN_FROM_ARGUMENT1: 1,
+    pickletools.TAKEN_FROM_ARGUMENT4: 4,
+    pickletools.TAKEN_FROM_ARGUMENT4U: 4,
+    pickletools.TAKEN_FROM_ARGUMENT8U: 8,
+}
+"""The bytes of an argument's length, which is before it."""
+
+
+def _unpickle(content: bytes) -> Any:
+    """Return the value of a pickle that needs no more memory than such a file may."""
+    position = 0
+    while position < len(content):
+        code = content[position]
+        size, position = _ARGUMENTS.get(code, pickletools.UP_TO_NEWLINE), position + 1
+        if size == pickletools.UP_TO_NEWLINE:
+            raise UnreadableError("it is no pickle of PyTorch")
+        count = _COUNTS.get(size, size)
+        number = int.from_bytes(content[position : position + count], "little")
+        if code in _PUTS and number > len(content):
+            raise UnreadableError("it needs too much memory")
+        position += count + (number if size in _COUNTS else 0)
+    return _Plain(io.BytesIO(content)).load()
 
 
 def read_dump(content: bytes, rank: int) -> Dump:
     """Return the dump of a rank; raise ``UnreadableError`` if it is none, or not complete."""
     try:
-        data = json.loads(content) if content[:1] in b"{[" else _Plain(io.BytesIO(content)).load()
+        data = json.loads(content) if content[:1] in b"{[" else _unpickle(content)
         entries = data["entries"][-_MOST_ENTRIES:]
         calls = tuple(_call(entry) for entry in entries)
         groups: Mapping[str, Any] = data.get("pg_config", {})
-        members = {str(name): _ranks(row) for name, row in groups.items()}
+        members = {_text(name): _ranks(row) for name, row in groups.items()}
     except UnreadableError:
         raise
     except Exception as error:  # a damaged pickle raises whatever its bytes lead to
-        raise UnreadableError(f"{type(error).__name__}: {str(error)[:200]}") from error
+        raise UnreadableError(f"it is no whole dump ({type(error).__name__})") from error
     return Dump(rank, calls, members)
 
 
 def _ranks(row: Mapping[str, Any]) -> tuple[int, ...]:
     ranks = row["ranks"]
     listed = json.loads(ranks) if isinstance(ranks, str) and ranks else ranks
-    return tuple(int(each) for each in listed or ())
+    return tuple(_number(each) for each in listed or ())
 
 
 def _call(entry: Mapping[str, Any]) -> Collective:
     place, function = _user_frame(entry.get("frames", ()))
     group = entry["process_group"]
     return Collective(
-        str(group[0]),
-        str(group[1] if group[1] not in ("", "undefined") else group[0])[:100],
-        int(entry["p2p_seq_id"] if entry.get("is_p2p") else entry["collective_seq_id"]),
-        str(entry["profiling_name"]).partition(":")[2][:100],
+        _text(group[0]),
+        _text(group[1] if group[1] not in ("", "undefined") else group[0]),
+        _number(entry["p2p_seq_id"] if entry.get("is_p2p") else entry["collective_seq_id"]),
+        _text(entry["profiling_name"]).partition(":")[2],
         tuple(_sizes(each) for each in entry.get("input_sizes", ())[:_MOST_TENSORS]),
-        tuple(str(each)[:40] for each in entry.get("input_dtypes", ())[:_MOST_TENSORS]),
+        tuple(_text(each) for each in entry.get("input_dtypes", ())[:_MOST_TENSORS]),
         place,
         function,
         entry.get("state") == "completed",
         bool(entry.get("is_p2p")),
-        int(entry.get("time_created_ns") or 0) / 1e9,
-        int(entry.get("timeout_ms") or 0) / 1e3,
+        _number(entry.get("time_created_ns") or 0) / 1e9,
+        _number(entry.get("timeout_ms") or 0) / 1e3,
     )
+
+
+def _text(value: Any) -> str:
+    """Return a text; others may name each other without end."""
+    if not isinstance(value, str):
+        raise UnreadableError("it has something else than a text")
+    return value[:_LONGEST_PATH]
+
+
+def _number(value: Any) -> int:
+    if not isinstance(value, int) or abs(value) >= 1 << 63:
+        raise UnreadableError("it has something else than a number")
+    return value
 
 
 def _sizes(values: Sequence[int]) -> tuple[int, ...]:
@@ -125,7 +167,7 @@ def _sizes(values: Sequence[int]) -> tuple[int, ...]:
 
 def _user_frame(frames: Iterable[Mapping[str, Any]]) -> tuple[str, str]:
     for frame in islice(frames, _MOST_FRAMES):
-        path = str(frame["filename"])[:_LONGEST_PATH]
+        path = _text(frame["filename"])
         if "-packages/" not in path and "/lib/python3" not in path and not path.startswith("<"):
-            return f"{path}:{int(frame['line'])}", str(frame["name"])[:200]
+            return f"{path}:{_number(frame['line'])}", _text(frame["name"])
     return "", ""

@@ -13,6 +13,8 @@ START, CONNECT, TIMEOUT, CLOSED = "start", "connect", "timeout", "closed"
 CANCELLED, ENDED, ABORT, SYMPTOM, NOTE = "cancelled", "ended", "abort", "symptom", "note"
 PROVING = (FATAL, CANCELLED, ENDED, ABORT)
 """Kinds that prove by themselves that a job failed."""
+ABORTING = ("rccl-timeout",)
+"""Messages after which PyTorch ends the rank, whatever else its log has."""
 WAITING = (TIMEOUT, CLOSED, CONNECT, START)
 """Kinds of ranks that wait for another, or for the rank 0."""
 

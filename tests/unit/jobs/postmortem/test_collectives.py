@@ -100,3 +100,9 @@ def test_groups_of_one_name_with_other_ranks_are_not_compared() -> None:
 def test_a_dump_that_is_older_than_the_others_is_no_difference() -> None:
     ended = [call(number, state="completed") for number in (1, 2)]
     assert compared(ended, ended[:1]) is None
+
+
+def test_numbers_that_are_far_apart_are_compared_in_no_time() -> None:
+    difference = compared([call(1), call(10**15, time_created_ns=1)], [call(1)])
+    assert difference is not None
+    assert (difference.kind, difference.ranks) == (collectives.ABSENT, (1,))

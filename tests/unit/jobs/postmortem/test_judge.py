@@ -166,6 +166,15 @@ def test_the_node_of_a_rank_is_where_lumi_entry_wrote_it(tmp_path: Path) -> None
     assert list(cause(tmp_path).nodes) == ["nid6"]
 
 
+def test_logs_that_are_cut_name_the_rank_whose_last_line_is_a_cause(tmp_path: Path) -> None:
+    late = "[rank{0}]:[E ProcessGroupNCCL.cpp:616] [Rank {0}] Watchdog caught collective operation"
+    late += " timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE) ran for 600012 milliseconds\n"
+    memory = "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB. GPU 3\n"
+    logs = {f"rank{rank}.log": late.format(rank) for rank in (0, 1)}
+    write(tmp_path, {**logs, "rank2.log": memory})
+    assert (cause(tmp_path).signature, list(cause(tmp_path).ranks)) == ("gpu-memory", [2])
+
+
 def test_it_says_when_it_does_not_know(tmp_path: Path) -> None:
     assert cause(write(tmp_path, ranks(CLOSED, CLOSED))).outcome == UNKNOWN
     assert cause(tmp_path, state="FAILED").outcome == UNKNOWN

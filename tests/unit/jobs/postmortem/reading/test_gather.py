@@ -28,6 +28,7 @@ def test_lines_of_srun_and_torchrun_belong_to_the_ranks_in_their_labels(tmp_path
         ("attempt_0/3/stderr.log", 3),
         ("logs/rank_3.log", 3),
         ("slurm-7.out", None),
+        ("3.log", 3),
     ],
 )
 def test_a_name_of_a_log_has_its_rank(tmp_path: Path, name: str, rank: int | None) -> None:
@@ -40,6 +41,11 @@ def test_of_several_jobs_the_newest_is_read_or_the_one_that_is_named(tmp_path: P
     assert [log.path.name for log in gather([tmp_path]).logs] == ["8.0-rank0.err"]
     assert gather([tmp_path]).other_jobs == ["7"]
     assert [log.path.name for log in gather([tmp_path], "7").logs] == ["7.0-rank0.err"]
+
+
+def test_numbers_of_ranks_are_not_those_of_jobs(tmp_path: Path) -> None:
+    names = ["0.log", "1.log", "2.log", "out-0.txt"]
+    assert len(gather([write(tmp_path, dict.fromkeys(names, "hello"))]).logs) == len(names)
 
 
 def test_of_several_runs_of_one_step_the_last_is_read(tmp_path: Path) -> None:

@@ -18,6 +18,11 @@ class Evil:
         return os.system, ("echo hello",)
 
 
+NESTED: Any = ("a", "b")
+for _ in range(40):
+    NESTED = (NESTED, NESTED)
+
+
 def test_a_dump_has_the_calls_of_a_rank_with_the_lines_of_its_program() -> None:
     read = read_dump(dump([call(1, "broadcast", 9, line=12, state="completed")], [0, 1]), 1)
     (only,) = read.calls
@@ -47,8 +52,12 @@ def test_a_dump_in_json_is_read_as_well() -> None:
         b"[" * 100_000,
         pickle.dumps({"entries": [{"frames": 3}]}),
         dump([call(1, size=10**5000)], [0]),
+        dump([call(1, input_dtypes=[NESTED])], [0]),
+        dump([call(1, profiling_name=NESTED)], [0]),
+        b"\x80\x02}r\xff\xff\xff\x03.",
+        b"\x80\x02}p99999999\n.",
     ],
-    ids=["code", "function", "cut", "empty", "nothing", "number", "nested", "frames", "size"],
+    ids=lambda content: repr(content[:12]),
 )
 def test_what_is_no_dump_is_refused_and_runs_nothing(content: bytes) -> None:
     with pytest.raises(UnreadableError):
