@@ -204,6 +204,10 @@ class _Reader(ShellReader):
             if "drop" in replacement_for("commands", row.text):
                 row.decided("commands", row.text)
                 continue
+            exported = re.fullmatch(r"export\s+(\w+)\s*;?", row.text)
+            if exported and exported[1] in self.draft.environment:
+                row.note(NOT_NEEDED, "an earlier line sets it")
+                continue
             assignments = parsed("environment", [row.text]).environ
             if not assignments:
                 row.refuse("only variables with a value can be carried over")

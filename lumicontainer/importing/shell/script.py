@@ -65,6 +65,8 @@ _ENGINE = (
     r"|/environment|/\.singularity\.d/env/[\w.-]+)[\"']?(?=\s|$)"
 )
 """Writes to the file by which Apptainer sets variables."""
+_LABELS = re.compile(r">>?\s*[\"']?\$\{?(?:SINGULARITY|APPTAINER)_LABELS\b")
+"""Writes to the file of which Apptainer makes the labels of an image."""
 _SETTING = re.compile(
     r"echo\s+(['\"]?)(?:export\s+)?([A-Za-z_]\w*)=(['\"]?)([^'\"$`]*)\3\1(?<!\s)\s*" + _ENGINE
 )
@@ -249,6 +251,8 @@ class ShellReader:
             return False
         if self._writes_index(part, scope):
             return False
+        if _LABELS.search(part.line.text):
+            return not part.line.decided("sections", "labels")
         if part.command is None:
             return self._is_text_kept(part, scope)
         return not self._is_decided(part, scope) and self._is_other_kept(part, scope)

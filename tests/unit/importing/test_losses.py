@@ -208,3 +208,16 @@ def test_a_copy_of_the_whole_folder_has_no_other_files(dockerfile: Import) -> No
     assert "cp -r files/. /all" in "".join(draft.script)
     copied = [name for name in draft.files if name.startswith("files/")]
     assert sorted(copied) == ["files/Dockerfile", "files/run.sh"]
+
+
+@pytest.mark.parametrize("file", ["$SINGULARITY_LABELS", '"${APPTAINER_LABELS}"'])
+def test_labels_are_not_written(imported: Import, file: str) -> None:
+    text = f"Bootstrap: docker\nFrom: debian\n%post\n  echo made $(date) >> {file}\n"
+    draft = imported("mine.def", text)
+    assert (draft.script, missing(draft)) == ([], [])
+
+
+def test_a_variable_is_exported_after_it_is_set(imported: Import) -> None:
+    text = "Bootstrap: docker\nFrom: debian\n%environment\n  APP=/opt/app\n  export APP\n"
+    draft = imported("mine.def", text)
+    assert (draft.environment, missing(draft)) == ({"APP": "/opt/app"}, [])
