@@ -60,7 +60,7 @@ def postmortem(*subjects: str | Path) -> Postmortem:
     record = ask_slurm(job) if job else JobRecord()
     material = gather([*places, *_places_of(record, bool(places))], job)
     if not (material.logs or material.dumps or record.state):
-        raise InputError(_nothing(job, places))
+        raise InputError(_nothing(job, places, material.unreadable))
     evidence = Evidence(
         material.logs,
         material.dumps,
@@ -92,10 +92,12 @@ _LOGS = ("logs", "log", "output")
 """Folders of logs that people name like this, below where they submit."""
 
 
-def _nothing(job: str, places: Sequence[Path]) -> Problem:
+def _nothing(job: str, places: Sequence[Path], unreadable: Sequence[str]) -> Problem:
     where = ", ".join(map(str, places)) or f"job {job}"
     why = "there is no log and no dump of the flight recorder there"
     if job and not places:
         why = "Slurm no longer knows the job, or this host has no Slurm"
+    if unreadable:
+        why = f"its files cannot be read: {unreadable[0]}"
     hint = "name the folder of its logs: lumicontainer postmortem JOB FOLDER"
     return Problem("cannot find what the job left", where, why, hint)

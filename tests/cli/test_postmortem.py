@@ -46,6 +46,11 @@ def test_wrong_input_is_refused(lumicontainer: Run, words: list[str], says: str)
     refused(lumicontainer("postmortem", *words), says)
 
 
+def test_a_dump_that_cannot_be_read_is_named(lumicontainer: Run, tmp_path: Path) -> None:
+    write(tmp_path / "logs", {"7.0-flight-recorder-rank0": "no pickle"})
+    refused(lumicontainer("postmortem", tmp_path / "logs"), "flight-recorder-rank0: it is no")
+
+
 def test_hostile_logs_print_no_escape_sequence(lumicontainer: Run, tmp_path: Path) -> None:
     error = "KeyError: '\x1b]0;title\x07\x1b[31m\u202eevil'"
     done = lumicontainer("postmortem", write(tmp_path / "lo\x1bgs", ranks(error, CLOSED)))
