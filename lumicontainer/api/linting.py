@@ -92,17 +92,20 @@ def lint(request: LintRequest) -> LintResult:
     contents, platform = request.read_scripts(), request.find_platform()
     findings: list[LintFinding] = []
     problems: list[Problem] = []
-    installed = shellcheck.is_installed()
-    by_file = _group(shellcheck.check_scripts(contents)) if installed else {}
+    own: dict[Path, list[LintFinding]] = {}
     for path, data in contents.items():
         try:
-            own = judge_script(str(path), data, platform, request.record)
-            others = without_ignored(by_file.get(str(path), []), parse_script(str(path), data))
-            findings += ordered([*own, *others])
+            own[path] = judge_script(str(path), data, platform, request.record)
         except InputError as error:
             problems += error.problems
     if problems:
         raise InputError(*problems)
+    # ShellCheck takes minutes for some of the scripts that were refused.
+    installed = shellcheck.is_installed()
+    by_file = _group(shellcheck.check_scripts(contents)) if installed else {}
+    for path, data in contents.items():
+        others = without_ignored(by_file.get(str(path), []), parse_script(str(path), data))
+        findings += ordered([*own[path], *others])
     return LintResult(findings, platform, len(contents), installed)
 
 

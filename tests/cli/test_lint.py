@@ -136,6 +136,18 @@ def test_a_host_without_shellcheck_is_told_so_in_a_line(lumicontainer: Run, scri
     assert "ShellCheck is not installed: its findings are missing\n" in done.stderr
 
 
+def test_a_script_that_is_refused_never_reaches_shellcheck(
+    lumicontainer: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "deep.sh").write_text("#!/bin/bash\nx=" + "$(echo " * 500 + ")" * 500 + "\n")
+    program = tmp_path / "shellcheck"
+    program.write_text(f"#!/bin/sh\ntouch '{tmp_path}/asked'\n")
+    program.chmod(0o755)
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    refused(lumicontainer(*LUMI, tmp_path / "deep.sh", env=env), "nested too deep")
+    assert not (tmp_path / "asked").exists()
+
+
 LOCATION = {
     "type": "object",
     "required": ["physicalLocation"],

@@ -12,7 +12,7 @@ from lumicontainer.system.budget import Helper
 from lumicontainer.system.process import OverLimitError
 
 _PROGRAM = "shellcheck"
-_LIMITS = Helper(60.0, 256 << 20, "shorten the script")
+_LIMITS = Helper(20.0, 64 << 20, "shorten the script", memory=1 << 30)
 _LARGEST = 64 << 10
 """Bytes: ShellCheck takes a second for each 50 kB."""
 _LEFT_OUT = "SC1017,SC1090,SC1091,SC2148,SC2154"
