@@ -184,10 +184,10 @@ _OF_NAMESPACES = (
 )
 _NOTES = {
     "platform": _platform,
-    "partitions": _partitions,
     "rights": _rights,
     "cache": _cache,
     "shared cache": _shared_cache,
+    "partitions": _partitions,
 }
 _NEEDS = {
     "engine": _engine,

@@ -8,6 +8,9 @@ from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import Problem, StepError
 from lumicontainer.extending.finders import is_extension_module, module_finder
 
+_SHOWN, _LETTERS, _LINE = 5, 100, 200
+"""How many missing modules a message names, and how much of what the package says of each."""
+
 
 def require_modules(
     tree: Path, elsewhere: Collection[str] = (), requested: Collection[str] = ()
@@ -28,8 +31,10 @@ def require_modules(
         finder = module_finder(notes.parent, python)
         listed = {name: why for name, why in _modules(notes, python) if not name.startswith("_")}
         if missing := {n: why for n, why in listed.items() if finder.find_spec(n) is None}:
-            what = f"{notes.stem} has no module {', '.join(map(repr, missing))}"
-            why, hint = "\n".join(missing.values()), "ask for another version of the package"
+            names = [repr(each[:_LETTERS]) for each in missing][:_SHOWN]
+            what = f"{notes.stem} has no module {', '.join(names)}"
+            why = "\n".join(each[:_LINE] for each in [*missing.values()][:_SHOWN])
+            hint = "ask for another version of the package"
             problems.append(Problem(what, why=why, hint=hint))
         elif name in requested and _is_empty(notes):
             what, why = f"{notes.stem} is empty", "it has no file and needs no package"

@@ -321,6 +321,16 @@ def test_a_package_without_the_module_that_it_announces_is_refused(
     require_modules(tmp_path)
 
 
+def test_a_package_does_not_decide_how_long_a_message_is(tmp_path: Path) -> None:
+    notes = tmp_path / "lib/python3.11/site-packages/mine-1.0.dist-info"
+    notes.mkdir(parents=True)
+    (notes / "top_level.txt").write_text("".join(f"{'a' * 100_000}{n}\n" for n in range(20)))
+    (notes / "RECORD").touch()
+    with pytest.raises(StepError) as caught:
+        require_modules(tmp_path)
+    assert len(str(caught.value)) < 2_000
+
+
 def test_a_module_that_is_compiled_for_another_python_is_not_found(tmp_path: Path) -> None:
     notes = tmp_path / "lib/python3.11/site-packages/mine-1.0.dist-info"
     notes.mkdir(parents=True)
