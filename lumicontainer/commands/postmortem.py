@@ -49,6 +49,8 @@ def _print_verdict(result: Postmortem) -> None:
 
 def _heading(result: Postmortem) -> str:
     verdict = result.verdict
+    if verdict.outcome == NONE and verdict.evidence:
+        return "nothing in what was read proves that the job failed, but it says:"
     if verdict.outcome == NONE:
         return "no failure in what was read"
     if verdict.outcome != CAUSE:

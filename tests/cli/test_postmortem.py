@@ -25,6 +25,15 @@ def test_a_healthy_job_ends_with_0(lumicontainer: Run, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "no failure in what was read")
 
 
+def test_a_cut_log_is_no_proof_that_all_went_well(lumicontainer: Run, tmp_path: Path) -> None:
+    said = "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB."
+    done = lumicontainer("postmortem", write(tmp_path / "logs", {"output.log": f"{said}\n"}))
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0
+    assert lines[0].startswith("nothing in what was read proves that the job failed, but it says")
+    assert lines[1].endswith(f"output.log:1: {said}")
+
+
 def test_data_has_what_was_read(lumicontainer: Run, tmp_path: Path) -> None:
     logs = write(tmp_path / "logs", ranks(CLOSED, CLOSED))
     done = lumicontainer("postmortem", logs, "--json")

@@ -36,12 +36,12 @@ _LATER = 1.0
 def find_cause(evidence: Evidence) -> Verdict:
     """Return the cause of a job's death."""
     if not evidence.has_failed:
-        return Verdict(NONE)
+        return Verdict(NONE, evidence=_suspicious(evidence))
     for rule in RULES:
         if (verdict := rule(evidence)) is not None:
             # Of a rank of torchrun, that one may only know the name localhost.
             return verdict._replace(nodes=_nodes(verdict, evidence) or verdict.nodes)
-    return Verdict(UNKNOWN, evidence=_last_words(evidence))
+    return Verdict(UNKNOWN, evidence=[*_last_words(evidence), *_suspicious(evidence)])
 
 
 def _nodes(verdict: Verdict, evidence: Evidence) -> list[str]:
@@ -274,6 +274,14 @@ RULES: Sequence[Callable[[Evidence], Verdict | None]] = (
     _of_symptom,
     _of_slurm,
 )
+
+
+def _suspicious(evidence: Evidence) -> list[str]:
+    """Return messages that could be a cause, of logs that do not say how the job ended."""
+    if evidence.state == "COMPLETED":
+        return []
+    kinds = (signatures.FATAL, signatures.CAUSE, signatures.MISMATCH, *signatures.WAITING)
+    return [f"{where_of(event)}: {event.text}" for event in of_kind(evidence.logs, *kinds)[:3]]
 
 
 def _last_words(evidence: Evidence) -> list[str]:
