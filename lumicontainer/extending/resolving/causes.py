@@ -54,14 +54,15 @@ def explain_single(
     return None
 
 
-def explain_silence(resolution: Resolution, refusal: Refusal) -> LumicontainerError:
+def explain_early_end(resolution: Resolution, refusal: Refusal) -> LumicontainerError:
     """Return the error of a uv that was ended: by code of a source, or because memory was short."""
     shell = 128
     status = refusal.status
     why = process.describe(shell - status if status > shell else status)
+    why = "\n".join(filter(None, (why, last_lines(refusal.text))))
     hint = "use a host with more memory, or leave out what has no wheel and is built"
     image = str(resolution.container.image)
-    return StepError(Problem("uv ended without a message", image, why, hint))
+    return StepError(Problem("uv ended before it chose versions", image, why, hint))
 
 
 def _addresses(question: Question) -> Iterator[str]:

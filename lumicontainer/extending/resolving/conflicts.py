@@ -47,8 +47,8 @@ def explain(resolution: Resolution, question: Question, failure: Refusal) -> Lum
     The newest versions that fit together without the image are asked for. Each of its packages that
     does not fit them is let go in turn.
     """
-    if not failure.text:
-        return causes.explain_silence(resolution, failure)
+    if failure.ended_early():
+        return causes.explain_early_end(resolution, failure)
     if error := causes.explain_single(resolution, question, failure):
         return error
     image = str(resolution.container.image)
@@ -57,6 +57,8 @@ def explain(resolution: Resolution, question: Question, failure: Refusal) -> Lum
     try:
         alone = resolution.solve(everything)
     except Refusal as error:
+        if error.ended_early():
+            return causes.explain_early_end(resolution, error)
         what, why = "these packages cannot be installed together", causes.plain(error.text)
         return InputError(Problem(what, image, causes.shorten(why), _ASK))
     obstacles = list(_conflicts(resolution, question, resolution.versions(alone)))

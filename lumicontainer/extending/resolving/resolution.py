@@ -61,6 +61,10 @@ class Refusal(process.ProgramError):
         is_long = len(text) > _HEAD + _TAIL
         self.text = f"{text[:_HEAD]} … {text[-_TAIL:]}" if is_long else text
 
+    def ended_early(self) -> bool:
+        """Return whether uv was ended before it could say why; its own codes are 1 and 2."""
+        return not self.text or self.status not in (0, 1, 2)
+
     def needing_image(self) -> set[str]:
         """Return the sources whose build fails because it needs packages of the image."""
         return {name for _, name in unbuilt_sources(self.text)} if needs_image(self.text) else set()

@@ -233,12 +233,19 @@ def test_an_index_that_cannot_be_reached_is_no_conflict(index: Index) -> None:
     assert (error.code, error.problems[0].what) == (6, "cannot reach an index of packages")
 
 
-@pytest.mark.parametrize(("status", "why"), [(137, "ended by SIGKILL"), (2, "exit code 2")])
-def test_a_build_that_ends_uv_is_no_bug(index: Index, status: int, why: str) -> None:
+@pytest.mark.parametrize(
+    ("status", "text", "why"),
+    [
+        (137, "", "ended by SIGKILL"),
+        (137, "Resolving dependencies...", "ended by SIGKILL\nResolving dependencies..."),
+        (2, "", "exit code 2"),
+    ],
+)
+def test_a_build_that_ends_uv_is_no_bug(index: Index, status: int, text: str, why: str) -> None:
     resolution, question = index.resolution(), Question(["top"])
-    error = conflicts.explain(resolution, question, Refusal(status, ""))
+    error = conflicts.explain(resolution, question, Refusal(status, text))
     (problem,) = error.problems
-    assert (error.code, problem.what, problem.why) == (5, "uv ended without a message", why)
+    assert (error.code, problem.what, problem.why) == (5, "uv ended before it chose versions", why)
 
 
 @pytest.mark.parametrize("name", ["a-", "aé", "-a", "a" * 100_000])
