@@ -132,7 +132,7 @@ CLUSTER = tuple(
     f"tests/integration/test_{name}.py"
     for name in (
         *("verify_slurm", "verify_ranks", "training", "entry_slurm", "reframe"),
-        *("build_jobs", "module_programs", "kernel"),
+        *("build_jobs", "job_forms", "postmortem_slurm", "module_programs", "kernel"),
     )
 )
 """The files whose tests have the cluster to themselves: two workers would wait for each other."""

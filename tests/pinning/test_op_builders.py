@@ -24,10 +24,22 @@ BASE = "DS_BUILD_NOT_IMPLEMENTED"
 """The flag of the class that stands for ops which an accelerator lacks."""
 
 
-@pytest.mark.parametrize("version", PINS)
-def test_every_op_builder_of_a_pinned_version_has_a_parameter(version: str) -> None:
+PARAMETERS = {each.name for each in LAYER.parameters if each.name.startswith("DS_BUILD_")}
+
+
+def flags_of(version: str) -> set[str]:
+    """Return the flags of the op builders in a source whose bytes are the pinned ones."""
     source = source_files(f"deepspeed=={version}", PINS[version])
     texts = [path.read_text() for path in (source / "op_builder").rglob("*.py")]
-    flags = {flag for text in texts for flag in FLAG.findall(text)} - {BASE}
+    return {flag for text in texts for flag in FLAG.findall(text)} - {BASE}
+
+
+@pytest.mark.parametrize("version", PINS)
+def test_every_op_builder_of_a_pinned_version_has_a_parameter(version: str) -> None:
+    flags = flags_of(version)
     assert len(flags) > 20
-    assert flags <= {each.name for each in LAYER.parameters}
+    assert flags <= PARAMETERS
+
+
+def test_every_parameter_is_of_an_op_builder() -> None:
+    assert set().union(*map(flags_of, PINS)) == PARAMETERS
