@@ -15,7 +15,7 @@ from lumicontainer.cache import objects
 from lumicontainer.core.model import Platform
 from lumicontainer.core.plan.steps import Compile, Plan, Step
 from lumicontainer.core.render.render import render, render_help, render_notes
-from lumicontainer.errors import InputError, Problem, StepError, did_you_mean
+from lumicontainer.errors import InputError, LumicontainerError, Problem, StepError, did_you_mean
 from lumicontainer.host.machine import free_memory
 from lumicontainer.image import records, sif, squashfs
 from lumicontainer.image.assembly.assemble import Source
@@ -199,11 +199,19 @@ async def _pack(builder: Builder, stack: Stack, partial: Path, labels: Mapping[s
         sources = [*below, *map(Source, (*(entry.layer for entry in stored), top))]
         total = sum(each.size or each.path.stat().st_size for each in sources)
         reached = functools.partial(task.reached, total=total)
-        await asyncio.to_thread(squashfs.write_image, sources, partial, layout, reached)
-        if run.image:
-            run.image.require_unchanged()
+        try:
+            await asyncio.to_thread(squashfs.write_image, sources, partial, layout, reached)
+        except (OSError, LumicontainerError):
+            _require_unchanged_base(run)
+            raise
+        _require_unchanged_base(run)
         await asyncio.to_thread(remove_tree, run.root)
         builder.place.drop_log(run.name)
+
+
+def _require_unchanged_base(run: StepRun) -> None:
+    if run.image:
+        run.image.require_unchanged()
 
 
 async def _complete_tree(run: StepRun, notes: Path) -> None:
