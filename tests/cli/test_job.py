@@ -1,4 +1,4 @@
-"""What keeps a job from running is reported at once, before anything waits in a queue."""
+"""Everything that keeps a job from running is reported before it waits in a queue."""
 
 from pathlib import Path
 

@@ -203,7 +203,7 @@ SARIF = {
         },
     },
 }
-"""What SARIF 2.1.0 (OASIS, sections 3.13 to 3.51) asks of the parts that are written."""
+"""The requirements of SARIF 2.1.0 (OASIS, sections 3.13 to 3.51) for the parts that are written."""
 
 
 def test_sarif_has_what_its_standard_asks_for(lumicontainer: Run, script: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is not in the image is named, and nothing else is taken for it."""
+"""Everything that an imported image lacks is named, and nothing else."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a project says about its packages is carried, or named."""
+"""All that a project says about its packages is carried, or named."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What Slurm says of its partitions is compared with what the platform says."""
+"""Slurm's partitions are compared with those of the platform."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What jobs leave, as small as it can be."""
+"""Write the smallest files that jobs leave."""
 
 import os
 import pickle

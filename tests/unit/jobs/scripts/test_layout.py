@@ -1,4 +1,4 @@
-"""What a user asks for follows the partitions of the platform, or all that is wrong is reported."""
+"""A layout follows the partitions of the platform, or all that is wrong is reported."""
 
 import pytest
 
