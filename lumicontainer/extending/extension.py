@@ -13,9 +13,10 @@ from packaging.pylock import Pylock
 from packaging.requirements import InvalidRequirement, Requirement
 
 from lumicontainer.core.model.wheel_names import normal
-from lumicontainer.errors import InputError, LockError, Problem, StepError
+from lumicontainer.errors import InputError, Problem, StepError
 from lumicontainer.extending.container import FOLDER, SOURCES, open_container, working_folder
 from lumicontainer.extending.facts import Facts, image_id, read_facts
+from lumicontainer.extending.image_state import ImageState, look_at_image, read_image_state
 from lumicontainer.extending.install.installation import Installation
 from lumicontainer.extending.lock.hashes import require_hashes
 from lumicontainer.extending.modules import require_modules
@@ -42,7 +43,7 @@ from lumicontainer.packages.pylock import pylock_text
 from lumicontainer.system import units
 from lumicontainer.system.files import trust
 from lumicontainer.system.files.partial import hold_folder, partial_file, remove_leftovers
-from lumicontainer.system.files.regular import FileState, file_state, open_regular
+from lumicontainer.system.files.regular import open_regular
 from lumicontainer.system.files.temporary import remove_stale
 from lumicontainer.system.files.write import replace, sync, write_whole
 from lumicontainer.system.os_errors import refused
@@ -190,34 +191,6 @@ def make(order: Order, output: Path, progress: Progress) -> Record:
         except OSError as error:
             raise refused(error, "cannot write the extension", str(output)) from error
     return record
-
-
-class ImageState(NamedTuple):
-    """Hold the image that an extension is resolved for, as it was at the beginning."""
-
-    image: Path
-    state: FileState
-    identity: str
-    facts: Facts
-
-    def require_same(self) -> None:
-        """Raise ``LockError`` if the image was replaced: the packages are those of the old one."""
-        if file_state(self.image) == self.state and image_id(self.image) == self.identity:
-            return
-        what, why = "the image was replaced meanwhile", "the packages were chosen for the old one"
-        raise LockError(Problem(what, str(self.image), why, hint="repeat the command"))
-
-
-def look_at_image(image: Path) -> tuple[FileState, str]:
-    """Return the state of an image's file, and the identity of the image."""
-    return file_state(image), image_id(image)
-
-
-def read_image_state(image: Path, seen: tuple[FileState, str]) -> ImageState:
-    """Return what an image is that was ``seen``; it is compared when the work is done."""
-    before = ImageState(image, *seen, read_facts(image))
-    before.require_same()
-    return before
 
 
 class Built(NamedTuple):

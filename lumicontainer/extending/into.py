@@ -8,8 +8,9 @@ from pathlib import Path
 
 from lumicontainer.constants import HOME, MANIFEST
 from lumicontainer.errors import InputError, LumicontainerError, Problem
-from lumicontainer.extending.extension import ImageState, Order, build_extension
+from lumicontainer.extending.extension import Order, build_extension
 from lumicontainer.extending.facts import Facts
+from lumicontainer.extending.image_state import ImageState
 from lumicontainer.extending.record import Record, extension_key
 from lumicontainer.image import inspect, records, sif, squashfs
 from lumicontainer.image.assembly.layout import FOLDER

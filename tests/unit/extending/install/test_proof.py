@@ -14,7 +14,7 @@ from lumicontainer.errors import (
     SpaceError,
     StepError,
 )
-from lumicontainer.extending import extension, facts
+from lumicontainer.extending import facts, image_state
 from lumicontainer.extending.install import proof
 from lumicontainer.extending.install.bounds import require_room
 from lumicontainer.system import budget
@@ -185,8 +185,8 @@ def test_an_image_that_is_replaced_is_noticed(
 ) -> None:
     image, other = tmp_path / "mine.sif", tmp_path / "other.sif"
     image.write_text("an image")
-    monkeypatch.setattr(extension, "read_facts", lambda _: facts.Facts("3.11", {}))
-    before = extension.read_image_state(image, extension.look_at_image(image))
+    monkeypatch.setattr(image_state, "read_facts", lambda _: facts.Facts("3.11", {}))
+    before = image_state.read_image_state(image, image_state.look_at_image(image))
     before.require_same()
     shutil.copy2(image, other)
     other.replace(image)
