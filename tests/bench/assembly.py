@@ -46,9 +46,11 @@ assemble_squashfs([Source(each) for each in layers], target, 0, 0)
 
 def assembly(image: Path, folder: Path) -> None:
     """Measure the assembly of an image's layers beside mksquashfs of the same tree."""
-    (names,) = (use.objects for use in uses(Cache(cache_root())) if use.image == str(image))
-    layers = [Cache(cache_root()).folder(name) / LAYER for name in names]
-    sources = [Source(layer) for layer in layers if layer.exists()]
+    cache = Cache(cache_root())
+    (names,) = (use.objects for use in uses(cache) if use.image == str(image))
+    # An image's record also names wheels, and copies of its layers in gzip.
+    layers = [entry for entry in map(cache.entry, names) if entry and entry.kind == "layer"]
+    sources = [Source(cache.folder(layer.name) / LAYER) for layer in layers]
     target, tree = folder / "assembled", folder / "tree"
     taken = []
     for _ in range(RUNS):
@@ -139,14 +141,14 @@ def _copy(source: Path, target: Path) -> float:
 
 def _layers(folder: Path) -> list[Path]:
     """Write the layers, packed with gzip, into ``folder``."""
-    found = []
+    layers = []
     for number in range(LAYERS):
         tree, layer = folder / "layer", folder / f"{number}.squashfs"
         _fill(tree / f"opt/layer{number}", random.Random(number))
         seconds(squash_command(tree, layer, "gzip"))
         shutil.rmtree(tree)
-        found.append(layer)
-    return found
+        layers.append(layer)
+    return layers
 
 
 def _fill(root: Path, generator: random.Random) -> None:
