@@ -36,11 +36,12 @@ from lumicontainer.host.mirrors import read_mirrors
 from lumicontainer.jobs import folders, slurm
 from lumicontainer.jobs.builds import CompileJobs
 from lumicontainer.sandbox import runtimes
-from lumicontainer.sandbox.builder import Builder, read_patience
+from lumicontainer.sandbox.builder import Builder
 from lumicontainer.sandbox.failures.causes import naming_causes
 from lumicontainer.sandbox.workspace import workspace
 from lumicontainer.system import units
 from lumicontainer.system.files.user_cache import cache_root
+from lumicontainer.system.programs.patience import read_patience
 from lumicontainer.system.terminal.progress import Progress
 from lumicontainer.system.waiting import complete
 

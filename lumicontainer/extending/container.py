@@ -4,6 +4,7 @@ A container gets folders that it can read, and one that it may write. Nothing th
 trusted: see ``system/files/foreign.py``. No two kinds of work write the same folder.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 from lumicontainer.engines import find_engine, prefixed
 from lumicontainer.engines.engine import require_option_path
-from lumicontainer.errors import HostError, Problem, SpaceError
+from lumicontainer.errors import HostError, Problem, SpaceError, StepError
 from lumicontainer.host.machine import clean_environment
 from lumicontainer.host.site import Site
 from lumicontainer.host.uv import find_uv
@@ -20,6 +21,7 @@ from lumicontainer.system import budget, process
 from lumicontainer.system.files.temporary import plain_folder, require_programs, temporary_root
 from lumicontainer.system.os_errors import FULL
 from lumicontainer.system.programs.folder_limit import FolderLimit
+from lumicontainer.system.programs.patience import SILENCE
 
 PROBE = "/opt/lumicontainer/probe"
 FOLDER = "extension+"
@@ -27,6 +29,8 @@ FOLDER = "extension+"
 SOURCES = "given"
 """The folder of packages that users name by their place; all containers of a call read it."""
 _HINT = "add the packages one by one: one of them takes too much, or its server is too slow"
+_BUILD = re.compile(r"/sdists-[^/]+/(?:pypi|index/[^/]+)/([^/]+)/([^/]+)/[^/]+/src(?:/|$)")
+"""The folder of a source of an index in the cache of uv 0.7 to 0.13: its name and version."""
 _NOT_STARTED = 255
 """The exit status of engines that start no container; uv has no such status."""
 
@@ -99,8 +103,11 @@ class Container:
         environment = {**clean_environment(), **prefixed(settings)}
         watch = FolderLimit(mounts.writes, limits.written).require
         # A server of FUSE writes all that the container reads.
-        limits = limits._replace(hint=_HINT, written=0)
-        done = process.in_new_session(started, env=environment, limits=limits, watch=watch)
+        limits = limits._replace(hint=_HINT, written=0, idle=SILENCE.read() or 0)
+        try:
+            done = process.in_new_session(started, env=environment, limits=limits, watch=watch)
+        except process.OverLimitError as error:
+            raise (_idle_build(error) if error.folder else error) from None
         if done.returncode == _NOT_STARTED:
             what, why = "the engine started no container of the image", done.stderr.strip()
             hint = "if it cannot mount a folder, name another one with LUMICONTAINER_TMPDIR"
@@ -109,6 +116,16 @@ class Container:
             hint = "free some space, or name other places: LUMICONTAINER_TMPDIR and _CACHE"
             raise SpaceError(Problem("no space for the packages", str(self.folder), hint=hint))
         return done
+
+
+def _idle_build(error: process.OverLimitError) -> StepError:
+    """Return the error for a container that did nothing; a build in uv's cache has a name."""
+    build = _BUILD.search(error.folder)
+    what = f"the build of {build[1]} {build[2]} was ended" if build else "a build was ended"
+    hint = (
+        f"leave the package out, or ask for another version\nif it needs longer: {SILENCE.hint()}"
+    )
+    return StepError(Problem(what, error.folder, error.problems[0].why, hint))
 
 
 def _path(path: Path) -> str:

@@ -9,12 +9,13 @@ from lumicontainer.cache.store import Cache
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.host.site import Site
 from lumicontainer.sandbox import runtimes
-from lumicontainer.sandbox.builder import Builder, Stack, read_patience
+from lumicontainer.sandbox.builder import Builder, Stack
 from lumicontainer.sandbox.run import run_program, take_files
 from lumicontainer.sandbox.step_run import StepRun
 from lumicontainer.sandbox.workspace import LOCK, remove_tree, workspace
 from lumicontainer.system.files.foreign import read_below
 from lumicontainer.system.files.user_cache import cache_root
+from lumicontainer.system.programs.patience import read_patience
 from lumicontainer.system.terminal.progress import Progress
 from lumicontainer.system.waiting import complete
 

@@ -1,20 +1,18 @@
 """The values of a build."""
 
 import asyncio
-import math
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from lumicontainer.cache.explain import stack_of
 from lumicontainer.cache.objects import Entry
 from lumicontainer.cache.shared.shared import SharedCache
 from lumicontainer.cache.store import Cache
 from lumicontainer.core.plan.steps import Plan
-from lumicontainer.errors import InputError, Problem
 from lumicontainer.host.machine import free_memory
 from lumicontainer.host.site import Site
 from lumicontainer.image.assembly.assemble import Source
@@ -24,45 +22,12 @@ from lumicontainer.sandbox.runtimes.runtime import Runtime
 from lumicontainer.sandbox.workspace import Workspace
 from lumicontainer.system import flock
 from lumicontainer.system.files.regular import FileState
-from lumicontainer.system.programs.logged import Patience
+from lumicontainer.system.programs.patience import Patience
 from lumicontainer.system.terminal.progress import Progress
 from lumicontainer.system.waiting import POLL
 
 Stack: TypeAlias = "tuple[Entry, ...]"
 """Layers, the lowest first."""
-
-
-class Limit(NamedTuple):
-    """Limit the time of steps by a number that a variable may replace; 0 is no limit."""
-
-    variable: str
-    unit: str
-    seconds: int
-    """The length of the unit."""
-    usual: float
-
-    def read(self) -> float | None:
-        """Return the limit in seconds; raise ``InputError`` if the variable is invalid."""
-        named = os.environ.get(self.variable, "")
-        try:
-            number = float(named) if named else self.usual
-        except ValueError:
-            number = math.nan
-        if not 0 <= number < math.inf:
-            what = f"invalid {self.variable} {named!a}: expected a number of {self.unit}"
-            raise InputError(Problem(what, hint=f"export {self.variable}=60, or 0 for no limit"))
-        return number * self.seconds or None
-
-
-SILENCE = Limit("LUMICONTAINER_SILENCE", "minutes", 60, 30)
-"""Ends a step without output; the compiler of DeepSpeed's largest source is silent for minutes."""
-LONGEST = Limit("LUMICONTAINER_STEP_HOURS", "hours", 3600, 24)
-"""Ends a step that prints for ever; PyTorch compiles in a few hours."""
-
-
-def read_patience() -> Patience:
-    """Return the limits of the time of a step; raise ``InputError`` if a variable is invalid."""
-    return Patience(SILENCE.read(), LONGEST.read())
 
 
 @dataclass
@@ -95,7 +60,7 @@ class Builder:
     cache: Cache
     place: Workspace
     patience: Patience
-    """Limits the time of each step."""
+    """Limits each step."""
     began: float
     """The start of the build, in seconds since 1970."""
     jobs: int | None = None

@@ -124,6 +124,8 @@ async def run_command(
             raise failure.silent_failure(run, str(error)) from None
         except logged.OverdueError as error:
             raise failure.overdue_failure(run, str(error)) from None
+        except logged.ExcessError as error:
+            raise failure.excess_failure(run, str(error)) from None
     if status:
         if run.image:  # A step fails on a base that is removed or cut short meanwhile.
             run.image.require_unchanged()

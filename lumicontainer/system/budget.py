@@ -70,6 +70,8 @@ class Helper(NamedTuple):
     written: int = 256 * _GIB
     """Bytes that its processes may write to files, or that a container may have in the one folder
     which it may write; 0 for no limit."""
+    idle: float = 0
+    """Seconds for which its processes may do nothing; 0 for no limit."""
 
 
 _SLOW = "see why this host is so slow: its load, or a file system that does not answer"
@@ -87,7 +89,7 @@ ENGINE = Helper(30 * _MINUTE, 256 * _MIB, _SLOW, written=0)
 
 A server of FUSE writes all that the container reads.
 """
-REPORT = Helper(math.inf, 64 * _MIB, "run its checks one by one: verify -k NAME")
+REPORT = Helper(math.inf, 64 * _MIB, "run its checks one by one: verify -k NAME", written=0)
 """The report of the checks of an image."""
 FILES = Helper(24 * _HOUR, 1 * _GIB, _SLOW)
 """A program that lists, copies, packs or removes files."""
@@ -115,6 +117,9 @@ def report_of(seconds: Iterable[int]) -> Helper:
 
 class LimitError(ValueError):
     """A transfer or a program exceeded a limit; another attempt would exceed it too."""
+
+    folder = ""
+    """The folder in which the last program that started does nothing."""
 
 
 class Total:

@@ -46,8 +46,8 @@ class ProgramError(HostError):
 class OverLimitError(HostError):
     """A program was ended because it exceeded its limits; they give the exit code."""
 
-    def __init__(self, command: Sequence[str], limits: Helper, why: str) -> None:
-        self.code = limits.error.code
+    def __init__(self, command: Sequence[str], limits: Helper, why: str, folder: str = "") -> None:
+        self.code, self.folder = limits.error.code, folder
         where = masked(clean(shlex.join(command)))[:_SHOWN]
         super().__init__(Problem(f"{command[0]} was ended", where, why, limits.hint))
 
@@ -181,7 +181,7 @@ def limited(command: Sequence[str], limits: Helper) -> Iterator[None]:
     try:
         yield
     except LimitError as error:
-        raise OverLimitError(command, limits, str(error)) from error
+        raise OverLimitError(command, limits, str(error), error.folder) from error
 
 
 def _finished(command: Sequence[str], status: int, printed: Sequence[bytes]) -> Finished:

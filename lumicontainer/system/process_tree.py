@@ -35,6 +35,15 @@ class ProcessInfo(NamedTuple):
     """Clock ticks since boot; with ``pid`` it identifies one process."""
 
 
+class Work(NamedTuple):
+    """Hold what processes have done."""
+
+    seconds: float
+    """Processor time."""
+    written: int
+    """Bytes to files, pipes and terminals; parents keep those of children that have ended."""
+
+
 def descendants(pid: int) -> Iterator[tuple[int, ProcessInfo]]:
     """Yield depth and process for ``pid``, its session and all descendants, parents first."""
     everyone = list(_all())
@@ -92,11 +101,25 @@ def read_start(pid: int) -> int:
 
 def count_written_bytes(pid: int) -> int:
     """Return how many bytes the processes of a session have written."""
-    total = 0
+    return sum_work(pid).written
+
+
+def sum_work(pid: int) -> Work:
+    """Return what the processes of a session have done, as far as they still exist."""
+    seconds, total = 0.0, 0
     for _, each in descendants(pid):
+        seconds += each.seconds
         with suppress(OSError, ValueError, IndexError):
             total += int(Path(f"/proc/{each.pid}/io").read_text().split()[3])
-    return total
+    return Work(seconds, total)
+
+
+def read_last_folder(pid: int) -> str:
+    """Return the current folder of the process of a session that others had to start first."""
+    _, last = max(descendants(pid), key=lambda row: row[0], default=(0, None))
+    with suppress(OSError):
+        return str(Path(f"/proc/{last.pid}/cwd").readlink()) if last else ""
+    return ""
 
 
 def _send(pid: int, number: signal.Signals) -> None:

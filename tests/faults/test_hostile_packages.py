@@ -75,6 +75,15 @@ def host(small: Path, tmp_path: Path) -> Host:
     return Host(small, tmp_path)
 
 
+def test_a_build_that_does_nothing_is_ended_and_named(host: Host) -> None:
+    hostile.write_source(host.packages, "import time; time.sleep(100000)")
+    host.environment["LUMICONTAINER_SILENCE"] = "0.1"
+    done = host.extend("evil")
+    assert done.returncode == 5
+    assert "the build of evil 1.0 was ended" in done.stderr
+    assert "did nothing for 0.1 min" in done.stderr
+
+
 def test_code_of_a_wheel_does_not_run_when_it_is_installed(host: Host) -> None:
     attack = f"{host.attack}\neverywhere(link)\n"
     files = {"sitecustomize.py": attack, "evil.pth": "import sitecustomize\n", "evil.py": ""}

@@ -161,6 +161,12 @@ def test_what_no_image_can_have_is_reported_and_the_old_image_stays(
     assert old.read_bytes() == small.read_bytes()
 
 
+WRITES = """\
+touch /opt/reached
+echo begun
+head -c 30000000 /dev/zero >/opt/large
+exec sleep 54321
+"""
 HANGS = """\
 touch /opt/reached
 echo begun
@@ -182,18 +188,27 @@ while :; do :; done
         ),
         pytest.param(
             HANGS,
-            r"printed nothing for 0.1 min and was ended\n +why: begun\n(.+\n)*"
+            r"printed nothing for 0.3 min and was ended\n +why: begun\n(.+\n)*"
             r".*running, .*: bash ./install.sh(?s:.*)export LUMICONTAINER_SILENCE=MINUTES",
-            r"(?s)begun\n.*ended after 0.1 min without output.*sleep 54321",
+            r"(?s)begun\n.*ended after 0.3 min without output.*sleep 54321",
             *("ls ./install.sh", 0),
             id="it hangs",
+        ),
+        pytest.param(
+            WRITES,
+            r"wrote more than 20.0 MiB and was ended\n +why: begun\n(.+\n)*"
+            r".*sleep 54321(?s:.*)export LUMICONTAINER_STEP_GIB=GIB",
+            r"(?s)begun\n.*ended after it wrote 20.0 MiB.*sleep 54321",
+            *("ls ./install.sh", 0),
+            id="it writes without end",
         ),
     ],
 )
 def test_a_step_that_fails_shows_its_end_its_log_and_a_shell_and_keeps_the_old_image(
     old: Path, small: Path, script: str, message: str, log: str, again: str, code: int
 ) -> None:
-    done = build(old, {INSTALL: script}, code=5, env={"LUMICONTAINER_SILENCE": "0.1"})
+    limits = {"LUMICONTAINER_SILENCE": "0.3", "LUMICONTAINER_STEP_GIB": f"{20 / 1024}"}
+    done = build(old, {INSTALL: script}, code=5, env=limits)
     assert re.search(f"the step 'greet' {message}", done.stderr), done.stderr
     assert re.match(log, log_of(done.stderr))
     assert {path.name for path in old.parent.iterdir()} == {"own", old.name}

@@ -25,10 +25,11 @@ from lumicontainer.sandbox.builder import Builder
 from lumicontainer.sandbox.failures import missing_packages
 from lumicontainer.sandbox.step_run import STAGED, StepRun
 from lumicontainer.sandbox.workspace import FAILED
-from lumicontainer.system import budget, process
+from lumicontainer.system import budget, process, units
 from lumicontainer.system.files import no_links
 from lumicontainer.system.os_errors import FULL, TOO_LARGE, file_size_hint
 from lumicontainer.system.programs.output_log import read_end
+from lumicontainer.system.programs.patience import LARGEST, LONGEST, SILENCE
 from lumicontainer.system.terminal import masking
 from lumicontainer.system.terminal.reported import reported_problem
 
@@ -120,16 +121,24 @@ def silent_failure(run: StepRun, report: str) -> StepError:
     """Return the error for a silent step that was ended; add the reason to its log."""
     minutes = f"{(run.builder.patience.silence or 0) / 60:g} min"
     what = f"the step '{run.name}' printed nothing for {minutes} and was ended"
-    more = "export LUMICONTAINER_SILENCE=MINUTES (0: no limit)"
-    return _log_failure(run, what, f"ended after {minutes} without output", report, more)
+    logged = f"ended after {minutes} without output"
+    return _log_failure(run, what, logged, report, f"if it needs longer: {SILENCE.hint()}")
 
 
 def overdue_failure(run: StepRun, report: str) -> StepError:
     """Return the error for a step that was ended because it took too long; log the reason."""
     hours = f"{(run.builder.patience.total or 0) / 3600:g} h"
     what = f"the step '{run.name}' was not finished after {hours} and was ended"
-    more = "export LUMICONTAINER_STEP_HOURS=HOURS (0: no limit)"
+    more = f"if it needs longer: {LONGEST.hint()}"
     return _log_failure(run, what, f"ended after {hours}", report, more)
+
+
+def excess_failure(run: StepRun, report: str) -> StepError:
+    """Return the error for a step that was ended because it wrote too much; log the reason."""
+    size = units.size(int(run.builder.patience.most or 0))
+    what = f"the step '{run.name}' wrote more than {size} and was ended"
+    more = f"if it has to: {LARGEST.hint()}"
+    return _log_failure(run, what, f"ended after it wrote {size}", report, more)
 
 
 def _log_failure(run: StepRun, what: str, logged: str, report: str, more: str) -> StepError:
@@ -138,7 +147,7 @@ def _log_failure(run: StepRun, what: str, logged: str, report: str, more: str) -
     with log.open("a") as file:
         file.write(f"{logged}; its processes:\n{report}\n")
     why = "\n".join(filter(None, (last, "its processes at that time:", report)))
-    return StepError(Problem(what, why=why, hint=f"{_hint(run, log)}\nif it needs longer: {more}"))
+    return StepError(Problem(what, why=why, hint=f"{_hint(run, log)}\n{more}"))
 
 
 def _hint(run: StepRun, log: Path) -> str:

@@ -12,6 +12,7 @@ from typing import IO
 
 from lumicontainer.system import process_tree
 from lumicontainer.system.budget import Helper, LimitError
+from lumicontainer.system.programs.idle_limit import IdleLimit
 from lumicontainer.system.programs.write_limit import WriteLimit
 
 _PIECE = 1 << 16
@@ -36,7 +37,7 @@ def communicate(
     """
     end, gone = time.monotonic() + limits.seconds, math.inf
     printed = {each: bytearray() for each in (child.stdout, child.stderr) if each}
-    written = WriteLimit(child.pid, limits.written)
+    written, idle = WriteLimit(child.pid, limits.written), IdleLimit(child.pid, limits.idle)
     with selectors.DefaultSelector() as selector:
         for pipe in printed:
             selector.register(pipe, selectors.EVENT_READ, partial(_take, pipe, printed, limits))
@@ -48,6 +49,7 @@ def communicate(
             if watch:
                 watch()
             written.require()
+            idle.require()
             ready = selector.select(_seconds_left(end, limits))
             for key, _ in ready:
                 pipe = key.data()

@@ -1,4 +1,4 @@
-"""Run a program while its output is logged, and end it if it is silent or slow."""
+"""Run a program while its output is logged; end it if it is silent, slow, or writes too much."""
 
 import asyncio
 import contextlib
@@ -8,14 +8,18 @@ import signal
 import time
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from lumicontainer.system import budget, process_tree
 from lumicontainer.system.budget import Helper, LimitError
 from lumicontainer.system.process import GRACE, bound, limited, starting
 from lumicontainer.system.programs.output_log import OutputLog
+from lumicontainer.system.programs.patience import Patience
+from lumicontainer.system.programs.write_limit import WriteLimit
 from lumicontainer.system.terminal.masking import masked
 from lumicontainer.system.waiting import task_group, to_its_end
+
+_WATCH = 1.0
 
 
 class SilentError(Exception):
@@ -26,13 +30,8 @@ class OverdueError(Exception):
     """A program did not end in time; the text describes its processes."""
 
 
-class Patience(NamedTuple):
-    """Limit how long a program may print nothing, and how long it may run; None is no limit."""
-
-    silence: float | None = None
-    total: float | None = None
-    writing: bool = False
-    """Count what the program writes to files as output."""
+class ExcessError(Exception):
+    """A program wrote too much; the text describes its processes."""
 
 
 async def run_logged(  # noqa: PLR0913 - callers pass them by name
@@ -54,8 +53,9 @@ async def run_logged(  # noqa: PLR0913 - callers pass them by name
     and its children.
 
     Raises ``OverLimitError`` and kills them if the result or the time exceeds its limit,
-    ``SilentError`` or ``OverdueError`` if ``patience`` ends.
+    ``SilentError``, ``OverdueError`` or ``ExcessError`` if ``patience`` ends.
     """
+    patience = patience or Patience()
     with starting(command):
         child = await _start(
             asyncio.create_subprocess_exec(
@@ -72,13 +72,16 @@ async def run_logged(  # noqa: PLR0913 - callers pass them by name
     try:
         if stdin:
             await _give(child, stdin)
-        chunks = _chunks(output, child.pid, patience or Patience())
+        chunks = _chunks(output, child.pid, patience)
         with limited(command, limits):
             async with _ending_within(limits):
                 async with task_group() as group:
+                    watching = group.create_task(_limit_writing(child.pid, patience))
                     if result and child.stdout:
                         group.create_task(_copy(child.stdout, result, limits))
                     await _follow(chunks, OutputLog(log, on_line, on_cut))
+                    await child.wait()
+                    watching.cancel()
                 return await child.wait()
     finally:
         await to_its_end(_end(child))
@@ -125,6 +128,17 @@ async def _copy(output: asyncio.StreamReader, result: IO[bytes], limits: Helper)
         if size > limits.most:
             raise LimitError(f"it printed more than {limits.most} bytes")
         result.write(piece)
+
+
+async def _limit_writing(pid: int, patience: Patience) -> None:
+    """Raise ``ExcessError`` when a program and its children have written too much."""
+    limit = WriteLimit(pid, int(patience.most or 0))
+    try:
+        while patience.most:
+            await asyncio.sleep(_WATCH)
+            limit.require()
+    except LimitError:
+        raise ExcessError(masked(process_tree.report(pid))) from None
 
 
 async def _follow(chunks: AsyncIterator[bytes], log: OutputLog) -> None:

@@ -2,21 +2,24 @@
 
 import asyncio
 import io
+import itertools
 import math
 import resource
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from lumicontainer.errors import DOWNLOAD_FAILED, HOST_UNFIT, STEP_FAILED
-from lumicontainer.system import budget, process
+from lumicontainer.system import budget, process, process_tree
 from lumicontainer.system.budget import Helper
-from lumicontainer.system.programs import communicate, logged, write_limit
+from lumicontainer.system.programs import communicate, idle_limit, logged, write_limit
 from lumicontainer.verify import local
 
 from .test_process_tree import alive, mark
@@ -112,6 +115,44 @@ def test_a_program_that_prints_to_the_terminal_may_not_write_too_much_either(
     script = f"head -c 3000000 /dev/zero >{tmp_path}/file; sleep 1000; true"
     with pytest.raises(process.OverLimitError, match="it wrote more than 1048576 bytes"):
         process.run(["bash", "-c", script], Helper(60, 5000, "hint", written=1 << 20))
+
+
+def test_a_program_that_only_waits_is_ended_and_its_folder_is_known(
+    mark: str, tmp_path: Path
+) -> None:
+    waiting = ["bash", "-c", f"cd {tmp_path}; : {mark}; sleep 1000; true"]
+    with pytest.raises(process.OverLimitError, match=r"did nothing for 0\.01 min") as error:
+        process.in_new_session(waiting, limits=Helper(60, 5000, "hint", idle=0.6))
+    assert error.value.folder == str(tmp_path)
+    wait_until_gone(mark)
+
+
+WORKING = {
+    "computes": "while :; do :; done",
+    "writes": "while :; do echo >>{file}; sleep 0.1; done",
+    "has children that write": "while :; do bash -c 'echo >{file}; sleep 0.1'; done",
+}
+
+
+@pytest.mark.parametrize("script", WORKING.values(), ids=WORKING)
+def test_a_program_that_works_is_not_idle(
+    script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = itertools.count(0, 60)
+    monkeypatch.setattr(idle_limit, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    monkeypatch.setattr(idle_limit, "_WORK", 0)
+    command = ["bash", "-c", script.format(file=tmp_path / "file")]
+    with subprocess.Popen(command, start_new_session=True) as child:
+        limit = idle_limit.IdleLimit(child.pid, 100)
+        for _ in range(3):
+            before = process_tree.sum_work(child.pid)
+            while process_tree.sum_work(child.pid) == before:
+                time.sleep(0.01)
+            limit.require()
+        process_tree.kill(child.pid)
+    with pytest.raises(budget.LimitError, match="did nothing for"):
+        for _ in range(4):
+            limit.require()
 
 
 HOLDING = {"silent": "sleep 1000", "printing": "while :; do echo; sleep 0.1; done"}

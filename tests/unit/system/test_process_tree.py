@@ -15,17 +15,17 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.errors import InputError
-from lumicontainer.sandbox.builder import LONGEST, SILENCE, Limit
 from lumicontainer.system import process_tree
-from lumicontainer.system.programs import logged
+from lumicontainer.system.programs import logged, write_limit
+from lumicontainer.system.programs.patience import LONGEST, SILENCE, Limit, Patience
 
 pytestmark = pytest.mark.slow
 
-BRIEF, PATIENT = logged.Patience(0.4), logged.Patience(3)
+BRIEF, PATIENT = Patience(0.4), Patience(3)
 NOW_AND_THEN = "for i in {1..35}; do echo x >>%s; sleep 0.1; done; exit 3"
 
 
-class OnceItHangs(logged.Patience):
+class OnceItHangs(Patience):
     """Wait for the first output, and for a condition, as long as a busy machine needs."""
 
     holds: Callable[[], bool] = staticmethod(lambda: True)
@@ -41,12 +41,12 @@ class OnceItHangs(logged.Patience):
         return 0.4
 
 
-def run_and_read(script: str, patience: logged.Patience = BRIEF) -> tuple[int | None, str, str]:
+def run_and_read(script: str, patience: Patience = BRIEF) -> tuple[int | None, str, str]:
     """Run a script of bash; return its status, or None where it was ended, log and report."""
     log = io.StringIO()
     try:
         status = asyncio.run(logged.run_logged(["bash", "-c", script], log, patience=patience))
-    except (logged.SilentError, logged.OverdueError) as error:
+    except (logged.SilentError, logged.OverdueError, logged.ExcessError) as error:
         return None, log.getvalue(), str(error)
     return status, log.getvalue(), ""
 
@@ -99,11 +99,23 @@ def test_what_hangs_is_ended_with_all_that_it_started_and_reported(mark: str, sc
 
 def test_a_program_that_prints_for_ever_is_ended_with_all_that_it_started(mark: str) -> None:
     script = f"bash -c ': {mark}; sleep 1000; true' & while :; do echo again; sleep 0.01; done"
-    status, log, report = run_and_read(script, logged.Patience(total=2))
+    status, log, report = run_and_read(script, Patience(total=2))
     assert status is None
     assert "again\n" in log
     assert mark in report
-    assert run_and_read("echo done", logged.Patience(total=600))[:2] == (0, "done\n")
+    assert run_and_read("echo done", Patience(total=600))[:2] == (0, "done\n")
+
+
+def test_a_program_that_writes_for_ever_is_ended_with_all_that_it_started(
+    mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_limit, "_PAUSE", 0)
+    write = f"head -c 3000000 /dev/zero >{tmp_path}/x"
+    script = f"bash -c ': {mark}; sleep 1000; true' & {write}; wait"
+    status, _, report = run_and_read(script, Patience(most=1 << 20))
+    assert status is None
+    assert mark in report
+    assert run_and_read(write, Patience(most=1 << 30))[0] == 0
 
 
 def test_the_report_shows_who_started_whom_and_where_in_the_kernel_each_is(mark: str) -> None:
@@ -241,7 +253,7 @@ def test_other_tasks_go_on_while_a_killed_program_waits_for_a_device(
 
         working = asyncio.create_task(work())
         with (tmp_path / "log").open("w") as log, pytest.raises(logged.OverdueError):
-            await logged.run_logged(["sleep", "600"], log, patience=logged.Patience(total=0.1))
+            await logged.run_logged(["sleep", "600"], log, patience=Patience(total=0.1))
         await working
 
     monkeypatch.setattr(process_tree, "descendants", descendants)
