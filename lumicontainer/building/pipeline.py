@@ -33,6 +33,8 @@ from lumicontainer.system.files.partial import remove_leftovers
 from lumicontainer.system.files.write import replace, sync
 from lumicontainer.system.os_errors import refused
 from lumicontainer.system.waiting import task_group
+from lumicontainer.trust.describe import describe_build
+from lumicontainer.trust.statement import PackedLayer
 
 
 def compression_of(runtime: Runtime, platform: Platform) -> str:
@@ -199,14 +201,21 @@ async def _pack(builder: Builder, stack: Stack, partial: Path, labels: Mapping[s
         sources = [*below, *map(Source, (*(entry.layer for entry in stored), top))]
         total = sum(each.size or each.path.stat().st_size for each in sources)
         reached = functools.partial(task.reached, total=total)
+        describe = describe_build(plan, [*map(_packed_layer, stack)])
+        words = (sources, partial, layout, reached, describe)
         try:
-            await asyncio.to_thread(squashfs.write_image, sources, partial, layout, reached)
+            await asyncio.to_thread(squashfs.write_image, *words)
         except (OSError, LumicontainerError):
             _require_unchanged_base(run)
             raise
         _require_unchanged_base(run)
         await asyncio.to_thread(remove_tree, run.root)
         builder.place.drop_log(run.name)
+
+
+def _packed_layer(entry: objects.Entry) -> PackedLayer:
+    size = entry.layer.stat().st_size
+    return PackedLayer(entry.step, entry.key, entry.sha256(objects.LAYER), size)
 
 
 def _require_unchanged_base(run: StepRun) -> None:

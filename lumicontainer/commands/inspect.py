@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from lumicontainer import api
 from lumicontainer.api import Image
+from lumicontainer.api.bills import provenance
 from lumicontainer.commands import context
 from lumicontainer.core.shell import shell_value
 from lumicontainer.errors import OK, ExaminedError, InputError, Problem
@@ -27,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--recipe", "print the recipe of the image"),
         ("--definition", "print its definition"),
         ("--packages", "print the installed packages"),
+        ("--provenance", "print where it comes from: an in-toto statement (SLSA provenance 1)"),
         ("--check", "check that every byte is as the build wrote it"),
     ):
         group.add_argument(option, action="store_true", help=summary)
@@ -45,6 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
             print_json({name: text})
         else:
             write_document(text)
+    elif arguments.provenance:
+        print_json(provenance(image.path).data)
     elif arguments.packages:
         _print_packages(image.packages, as_json=arguments.json)
     elif arguments.json:

@@ -42,6 +42,9 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "reframe": "write a ReFrame test class that runs the checks of an image",
         "kernel": "register a Jupyter kernel that runs in an image",
     },
+    "Know what an image is made of": {
+        "sbom": "print the bill of materials of an image",
+    },
     "Look after the host": {
         "doctor": "report what this host can do, and what is missing",
         "cache": "list, verify, prune, explain and publish the cached layers",

@@ -16,6 +16,7 @@ from lumicontainer.image import inspect, records, sif, squashfs
 from lumicontainer.image.assembly.layout import FOLDER
 from lumicontainer.image.assembly.tree import Node, find_node
 from lumicontainer.image.image_copy import ImageCopy
+from lumicontainer.image.squashfs import Describe
 from lumicontainer.inside.image import extensible, user_software
 from lumicontainer.inside.image.user_software import LAYERS
 from lumicontainer.system.files.no_links import write_tree
@@ -24,6 +25,8 @@ from lumicontainer.system.files.temporary import remove_meanwhile
 from lumicontainer.system.files.write import replace
 from lumicontainer.system.os_errors import refused
 from lumicontainer.system.terminal.progress import Progress
+from lumicontainer.trust.describe import ExtensionFacts, describe_extension
+from lumicontainer.trust.statement import PackedLayer
 
 _LABEL = "org.lumicontainer.extension"
 _PACKAGES = "packages.json"
@@ -69,14 +72,15 @@ def make(order: Order, output: Path, progress: Progress) -> Record:
         def begin(before: ImageState, key: str) -> None:
             copy.begin(_layout(order.image, key), _replaced(before))
 
-        with build_extension(order, output, progress, begin) as (tree, _, record, before):
+        with build_extension(order, output, progress, begin) as (tree, lock, record, before):
             try:
                 with progress.step("pack"):
                     layer, packed = tree.with_name("layer"), tree.with_name("layer.sqsh")
                     _fill(layer, tree, copy.root, before, record)
                     squashfs.pack_as_root(layer, packed, *squashfs.form_of(order.image))
+                    describe = _describe(before, record, lock, packed)
                     with remove_meanwhile(layer):
-                        copy.finish(packed)
+                        copy.finish(packed, describe)
                 before.require_same()
                 replace(draft, output)
             except LumicontainerError:
@@ -85,6 +89,14 @@ def make(order: Order, output: Path, progress: Progress) -> Record:
             except OSError as error:
                 raise refused(error, "cannot write the image", str(output)) from error
     return record
+
+
+def _describe(before: ImageState, record: Record, lock: str, packed: Path) -> Describe:
+    facts = ExtensionFacts(before.image, before.identity, record.command, lock)
+    with packed.open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    size = packed.stat().st_size
+    return describe_extension(facts, PackedLayer("extension", record.key, sha256, size))
 
 
 def _fill(layer: Path, tree: Path, root: Node, before: ImageState, record: Record) -> None:

@@ -146,7 +146,7 @@ def _take_pins(resolved: Resolved, catalog: Catalog, word: str) -> Resolved:
     if wrong := faults(lock, resolved):
         what = "the lock does not pin all of the image"
         raise LockError(Problem(what, path, "\n".join(wrong), hint))
-    return apply_lock(resolved, lock)
+    return apply_lock(resolved, lock)._replace(lock=text_of(lock))
 
 
 def open_lock(root: Path, name: str) -> Lock:

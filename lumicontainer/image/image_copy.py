@@ -11,7 +11,7 @@ from typing import Self
 from lumicontainer.image import digests, sif
 from lumicontainer.image.assembly.reader import read_squashfs
 from lumicontainer.image.assembly.tree import Node
-from lumicontainer.image.squashfs import ImageWriter
+from lumicontainer.image.squashfs import Describe, ImageWriter
 from lumicontainer.system.terminal.progress import Progress
 
 
@@ -50,10 +50,10 @@ class ImageCopy:
         """Return the tree of the image; raise ``InputError`` if its tables are damaged."""
         return self._tables.result().root
 
-    def finish(self, layer: Path) -> None:
+    def finish(self, layer: Path, describe: Describe = lambda *_: {}) -> None:
         """Add the layer when all is copied, and complete the image; raise what the copy raised."""
         self._copied.result()
-        self._writer.finish([read_squashfs(layer, number=1)])
+        self._writer.finish([read_squashfs(layer, number=1)], describe)
 
     def _copy(self, replaced: list[str]) -> None:
         with self._progress.work("copy the image") as self._task:

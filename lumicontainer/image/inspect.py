@@ -20,11 +20,16 @@ _NO_SUCH_FILE = 2
 
 def metadata_bytes(image: Path) -> bytes | None:
     """Return the metadata object of an image or None; raise ``InputError`` for another file."""
+    return object_bytes(image, METADATA)
+
+
+def object_bytes(image: Path, name: str) -> bytes | None:
+    """Return the object of a name in an image or None; raise ``InputError`` for another file."""
     for each in sif.read_objects(image):
-        if each.kind == sif.JSON and each.name == METADATA:
+        if each.name == name and each.kind in sif.DOCUMENTS:
             inside = each.offset >= 0 and each.end <= image.stat().st_size
             if not (inside and 0 <= each.size <= LIMIT):
-                raise sif.no_image(image, f"its descriptor of {METADATA} is damaged")
+                raise sif.no_image(image, f"its descriptor of {name} is damaged")
             with open_regular(image) as file:
                 file.seek(each.offset)
                 return file.read(each.size)

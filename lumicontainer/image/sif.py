@@ -17,10 +17,19 @@ __all__ = ["DEFINITION", "EXT3", "JSON", "PARTITION", "SQUASHFS", "align"]
 
 DEFINITION, JSON, PARTITION = sif_format.DEFINITION, sif_format.JSON, sif_format.PARTITION
 SQUASHFS, EXT3 = sif_format.SQUASHFS, sif_format.EXT3
+DOCUMENTS = (JSON, sif_format.SBOM)
+"""The kinds of objects that describe an image."""
 METADATA = "inspect-metadata.json"
 """The object that the engines' ``inspect`` reads."""
+BILL, PROVENANCE = "lumicontainer-sbom.cdx.json", "lumicontainer-provenance.json"
+"""The objects after the squashfs: the bill of materials, and the statement of provenance."""
 _ROOT = "squashfs"
-_KINDS = {"definition": DEFINITION, METADATA: JSON, digests.NAME: JSON}
+_KINDS = {"definition": DEFINITION, **dict.fromkeys((METADATA, PROVENANCE, digests.NAME), JSON)}
+_KINDS |= {BILL: sif_format.SBOM}
+_EXTRAS = {
+    PARTITION: struct.pack("<ii3s", SQUASHFS, sif_format.SYSTEM, sif_format.AMD64),
+    sif_format.SBOM: struct.pack("<i", sif_format.CYCLONEDX),
+}
 
 
 class Layout(NamedTuple):
@@ -48,14 +57,20 @@ def hash_root(path: Path, plan: Layout) -> digests.Slices:
     return digests.Slices(path, _ROOT, plan.offset)
 
 
-def complete(path: Path, plan: Layout, root: Sequence[Part]) -> None:
+def complete(
+    path: Path, plan: Layout, root: Sequence[Part], described: Mapping[str, bytes] | None = None
+) -> None:
     """Complete an image whose file system is written; ``root`` are its parts.
 
-    The record of digests follows it. The identity is a hash of the record and times are zero, so
-    that equal content makes equal bytes.
+    The objects that describe it follow, by their names, then the record of digests. The identity is
+    a hash of the record and times are zero, so that equal content makes equal bytes.
     """
-    size = root[-1].end - plan.offset
-    table, text = _record([*plan.parts, Part(_ROOT, plan.offset, size)], [*plan.parts, *root])
+    size, end = root[-1].end - plan.offset, root[-1].end
+    objects, after = [*plan.parts, Part(_ROOT, plan.offset, size)], list[Part]()
+    for name, content in (described or {}).items():
+        after.append(digests.part(name, align(end), content))
+        end = after[-1].end
+    table, text = _record([*objects, *after], [*plan.parts, *root, *after])
     end, free = table[-1].end, sif_format.DESCRIPTORS - len(table)
     header = Header(identity=digests.identity(text), free=free, data_size=end - DATA_OFFSET)
     head = header.packed().ljust(DESCRIPTOR_OFFSET, b"\0")
@@ -64,8 +79,11 @@ def complete(path: Path, plan: Layout, root: Sequence[Part]) -> None:
         file.truncate(root[-1].end)
         file.truncate(end)
         file.write(head.ljust(plan.offset, b"\0"))
-        file.seek(table[-1].offset)
-        file.write(text)
+        for place, content in zip(
+            [*after, table[-1]], [*(described or {}).values(), text], strict=True
+        ):
+            file.seek(place.offset)
+            file.write(content)
 
 
 def _record(objects: Sequence[Part], parts: Sequence[Part]) -> tuple[list[Part], bytes]:
@@ -82,10 +100,8 @@ def _record(objects: Sequence[Part], parts: Sequence[Part]) -> tuple[list[Part],
 def _packed(table: Sequence[Part]) -> bytes:
     rows = b""
     for number, part in enumerate(table, 1):
-        kind, extra = _KINDS.get(part.name, PARTITION), b""
-        if kind == PARTITION:
-            extra = struct.pack("<ii3s", SQUASHFS, sif_format.SYSTEM, sif_format.AMD64)
-        place = (part.offset, part.size)
+        kind, place = _KINDS.get(part.name, PARTITION), (part.offset, part.size)
+        extra = _EXTRAS.get(kind, b"")
         rows += sif_format.descriptor(number, kind, *place, name=part.name, extra=extra)
     return rows
 

@@ -20,12 +20,14 @@ DESCRIPTOR_OFFSET = 4096
 DATA_OFFSET = DESCRIPTOR_OFFSET + DESCRIPTORS * DESCRIPTOR_SIZE
 
 DEFINITION, PARTITION, SIGNATURE, JSON = 0x4001, 0x4004, 0x4005, 0x4006
-OCI_INDEX = 0x400A
+SBOM, OCI_INDEX = 0x4009, 0x400A
+CYCLONEDX = 1
+"""The format of an SBOM: CycloneDX as JSON."""
 SQUASHFS, EXT3 = 1, 2
 SYSTEM, OVERLAY = 2, 4
 
 _NAMES = ("definition", "environment", "labels", "partition", "signature", "JSON object")
-KINDS = dict(enumerate((*_NAMES, "generic object"), DEFINITION))
+KINDS = dict(enumerate((*_NAMES, "generic object"), DEFINITION)) | {SBOM: "SBOM"}
 
 
 class Header(NamedTuple):

@@ -1,6 +1,7 @@
 """Packages are put on a finished image, by real uv, engine and mksquashfs."""
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -320,6 +321,11 @@ def test_a_new_image_has_the_packages_as_a_layer(folder: Path) -> None:
     assert re.fullmatch(rf"/opt/user-software/\d\d/{SITE}/tabulate/__init__.py\n", found)
     assert lumicontainer("inspect", "--check", "new.sif", cwd=folder).returncode == 0
     assert "tabulate" in lumicontainer("inspect", "--packages", "new.sif", cwd=folder).stdout
+    assert "pkg:pypi/tabulate@0.9.0" in lumicontainer("sbom", "new.sif", cwd=folder).stdout
+    statement = json.loads(lumicontainer("inspect", "--provenance", "new.sif", cwd=folder).stdout)
+    rows = statement["predicate"]["buildDefinition"]["resolvedDependencies"]
+    (package,) = (each for each in rows if each["uri"] == "pkg:pypi/tabulate@0.9.0")
+    assert len(package["digest"]["sha256"]) == 64
     words = ("run", "new.sif", "--", "lumi-verify", "-k", "image/record")
     succeeded(lumicontainer(*words, cwd=folder))
     again = extend(folder, "tabulate==0.9.0", "--into", "new.sif")

@@ -77,6 +77,8 @@ class Resolved(NamedTuple):
     """Known faults with the drivers that its nodes may have (``rules.of_drivers``)."""
     findings: Sequence[Finding] = ()
     """The verdict of each rule."""
+    lock: str = ""
+    """The text of the lock whose pins it has; empty without one."""
 
     def included(self) -> tuple[ResolvedLayer, ...]:
         """Return the layers that are built on this platform."""

@@ -10,7 +10,7 @@ from typing import BinaryIO, NamedTuple
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.image.assembly import layout, tree
 from lumicontainer.image.assembly.codecs import CODECS
-from lumicontainer.image.assembly.content import read_fragment
+from lumicontainer.image.assembly.content import Files, read_fragment
 from lumicontainer.image.assembly.layout import NOTHING, STORED_DATA, SUPERBLOCK_SIZE
 from lumicontainer.image.assembly.reader import Fragment, Squashfs, read_squashfs
 from lumicontainer.image.assembly.tree import Node
@@ -80,6 +80,8 @@ class Assembly:
         self._file, self._offset, self._time = file, offset, time
         self._data = _Data(file, offset, reached)
         self._lowest: list[Squashfs] = []
+        self.files: Files | None = None
+        """The files of the image, when it is finished."""
 
     def begin(
         self, lowest: Squashfs, replaced: Iterable[str], announce: Announce = lambda _: None
@@ -106,6 +108,7 @@ class Assembly:
             raise ValueError("a layer replaces files whose data were copied")
         for layer in layers:
             self._data.copy(layer)
+        self.files = Files(root, every)
         data, file = self._data, self._file
         file.truncate(data.end)
         file.seek(data.end)

@@ -6,12 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import NamedTuple
 
 from lumicontainer.image.assembly import layout
 from lumicontainer.image.assembly.codecs import CODECS
-from lumicontainer.image.assembly.layout import NOTHING, STORED_DATA
+from lumicontainer.image.assembly.layout import FILE, FOLDER, LINK, NOTHING, STORED_DATA
 from lumicontainer.image.assembly.reader import Squashfs
-from lumicontainer.image.assembly.tree import Node
+from lumicontainer.image.assembly.tree import Node, find_node
 
 
 def read_content(layer: Squashfs, node: Node, most: int) -> bytes:
@@ -21,6 +22,40 @@ def read_content(layer: Squashfs, node: Node, most: int) -> bytes:
     with layer.path.open("rb", buffering=0) as file:
         end = b"" if node.fragment == NOTHING else read_fragment(layer, node.fragment)
         return b"".join(_pieces(file.fileno(), layer, node, end))
+
+
+class Files(NamedTuple):
+    """Hold the merged tree of layers, and the layers that have its data."""
+
+    root: Node
+    layers: Sequence[Squashfs]
+
+    def read(self, path: str, most: int) -> bytes | None:
+        """Return the content of a file; None if there is none of at most ``most`` bytes.
+
+        A link is followed if it is in the last folder and leads to another name in the same place.
+        """
+        folder, _, name = path.rpartition("/")
+        above, _, last = folder.rpartition("/")
+        node = find_node(self.root, folder)
+        if node and node.kind == LINK and b"/" not in node.target:
+            node = find_node(self.root, f"{above}/{os.fsdecode(node.target)}") if last else None
+        node = node.children.get(os.fsencode(name)) if node else None
+        if node is None or node.kind != FILE or node.size > most:
+            return None
+        return read_content(self.layers[node.layer], node, most)
+
+    def folders(self) -> Iterator[tuple[str, Node]]:
+        """Yield the path and the node of each folder."""
+        waiting = [("", self.root)]
+        while waiting:
+            path, folder = waiting.pop()
+            yield path, folder
+            waiting += [
+                (f"{path}/{os.fsdecode(name)}", node)
+                for name, node in sorted(folder.children.items())
+                if node.kind == FOLDER
+            ]
 
 
 def hash_files(layer: Squashfs, files: Iterable[Node]) -> Mapping[int, str]:
