@@ -1,4 +1,4 @@
-"""Judge a recipe by the rules before it is built."""
+"""Check a recipe against the rules before it is built."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Pin everything that an image is made of."""
+"""Pin everything that goes into an image."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -104,7 +104,7 @@ def _partitions() -> str:
     except HostError:
         return "Slurm does not answer"
     differ = "; ".join(partition_differences(platform.slurm.partitions, shown))
-    same = f"as the platform {platform.name} describes them"
+    same = f"as in the platform {platform.name}"
     return f"Slurm's differ from what {platform.name} describes: {differ}" if differ else same
 
 
@@ -125,7 +125,7 @@ def _cache() -> str:
 def _shared_cache() -> str:
     shared = SharedCache.named()
     if shared is None:
-        return f"none; {FOLDER} names one"
+        return f"none; set {FOLDER} to use one"
     shared.require()
     return f"{units.count(len(shared.names()), 'object')} in {shared.root}"
 
@@ -169,7 +169,7 @@ def _disk_space() -> str:
 def _mirror() -> str:
     mirror, source = find_mirror("bookworm")
     require_mirror(mirror)
-    return f"named by {source}"
+    return f"taken from {source}"
 
 
 def _keyring() -> str:

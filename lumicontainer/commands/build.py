@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     summary = "the file of the image, default ./RECIPE.sif; or docker:NAME, an image of Docker"
     add("--output", "-o", metavar="FILE", help=summary)
-    summary = "compile jobs of a step; default: LUMICONTAINER_JOBS, or what cores and memory allow"
+    summary = "parallel compile jobs; default: LUMICONTAINER_JOBS, or what cores and memory allow"
     jobs = os.environ.get("LUMICONTAINER_JOBS") or None
     add("--jobs", "-j", metavar="N", type=context.number, default=jobs, help=summary)
     add(

@@ -1,4 +1,4 @@
-"""``lumicontainer check``: judge a recipe by the rules before it is built."""
+"""``lumicontainer check``: check a recipe against the rules before it is built."""
 
 import argparse
 import sys
@@ -19,7 +19,7 @@ ANSWERS = {True: "yes", False: "no", None: "not known"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
     context.add_options(parser, *context.RECIPE)
-    summary = "print everything about one rule and what it found"
+    summary = "print all about one rule, and whether it applies here"
     parser.add_argument("--explain", metavar="RULE", help=summary)
     context.add_options(parser, "--json")
 

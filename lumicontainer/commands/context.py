@@ -61,7 +61,7 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
 }
 """The options that several verbs have, as ``add_argument`` takes them."""
 RECIPE = ("recipe", "--platform", "--profile", "--set", "--recipes")
-COMMAND = "what runs in the image, and its arguments"
+COMMAND = "the command to run in the image, and its arguments"
 IMAGE = ("image", "--platform", "--recipes")
 _SLURM_NAME = re.compile(r"|(?a:[\w.,@+][\w.,@+-]*)")
 
@@ -97,7 +97,7 @@ ACCOUNT: Mapping[str, Any] = {
     "metavar": "NAME",
     "type": slurm_name,
     "default": "",
-    "help": "the project that pays for the job",
+    "help": "the project to bill for the job",
 }
 """Settings of the option for the account of a job."""
 

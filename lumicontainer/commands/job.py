@@ -20,19 +20,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     summary = "the number of nodes; default: as many as the GPUs need, else 1"
     add("--nodes", metavar="N", type=context.number, help=summary)
-    summary = "the GPUs of all nodes together; default: all of the nodes"
+    summary = "the total number of GPUs; default: all GPUs of the nodes"
     add("--gpus", metavar="N", type=context.number, help=summary)
-    summary = "the tasks of a node; default: one for each GPU, two without GPUs"
+    summary = "the tasks per node; default: one per GPU, or two on nodes without GPUs"
     add("--ntasks-per-node", dest="tasks_per_node", metavar="N", type=context.number, help=summary)
-    summary = "the memory of a node, such as 120G; default: the share of its GPUs"
+    summary = "the memory per node, such as 120G; default: in proportion to its GPUs"
     add("--mem", dest="memory", metavar="SIZE", type=context.memory, help=summary)
-    summary = "let one task of a node start its ranks by torchrun, accelerate or deepspeed"
+    summary = "let one task per node start the ranks with torchrun, accelerate or deepspeed"
     add("--launcher", choices=LAUNCHERS, metavar="NAME", help=summary)
     add("--time", metavar="TIME", type=context.time_limit, help="the time limit, such as 2h")
     summary = "the partition of the nodes; default: the first of the platform that fits"
     add("--partition", metavar="NAME", type=context.slurm_name, help=summary)
     add("--account", metavar="NAME", type=context.slurm_name, help="the project that pays")
-    add("--array", metavar="LIST", help="one job for each number, such as 0-7")
+    add("--array", metavar="LIST", help="one job per number, such as 0-7")
     add("--dependency", metavar="LIST", help="when the job may start, such as afterok:1234")
     summary = "the log, such as logs/%%x-%%j.out; default: slurm-JOB.out"
     add("--output", metavar="FILE", help=summary)
@@ -40,7 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--submit", action="store_true", help=summary)
     summary = "submit the job, print its log, and succeed if the job does"
     add("--wait", action="store_true", help=summary)
-    add("command", metavar="-- PROGRAM", nargs=argparse.REMAINDER)
+    summary = "the program to run in the image, and its arguments"
+    add("command", metavar="-- PROGRAM", nargs=argparse.REMAINDER, help=summary)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""``lumicontainer lint``: find the faults of batch scripts, and correct them."""
+"""``lumicontainer lint``: find mistakes in batch scripts, and correct them."""
 
 import argparse
 import sys
@@ -17,12 +17,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
     add = parser.add_argument
     add("scripts", metavar="SCRIPT", type=Path, nargs="+", help="a batch script")
-    add("--image", metavar="IMAGE", type=Path, help="the image of the job, whose versions count")
+    add(
+        "--image", metavar="IMAGE", type=Path, help="the image of the job, for rules about versions"
+    )
     summary = "the platform of the job; default: the image's, else this host's, else lumi-g"
     add("--platform", metavar="NAME", help=summary)
     context.add_options(parser, "--recipes")
     fixing = parser.add_mutually_exclusive_group()
-    summary = "correct what is understood, and print what is left"
+    summary = "correct what can be corrected, and print the rest"
     fixing.add_argument("--fix", action="store_true", help=summary)
     summary = "print what --fix would change, as a patch"
     fixing.add_argument("--diff", action="store_true", help=summary)

@@ -1,4 +1,4 @@
-"""``lumicontainer lock``: pin everything that an image is made of."""
+"""``lumicontainer lock``: pin everything that goes into an image."""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``lumicontainer postmortem``: name the cause of a job's death."""
+"""``lumicontainer postmortem``: find out why a job died."""
 
 import argparse
 import sys

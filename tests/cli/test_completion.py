@@ -96,6 +96,8 @@ def shell(
         ("build --recipes mi", "ne"),
         ("run x.sif -- python3 tra", "in.py"),
         ("job x.sif -- lumi-entry tra", "in.py"),
+        ("job x.sif -- tra", "in.py"),
+        ("job --nodes 2 x.sif -- tra", "in.py"),
         ("build pytorch -o tra", "in.py"),
         ("verify x.sif --html tra", "in.py"),
         ("init name --base-image tra", "in.py"),

@@ -134,7 +134,8 @@ def _schema(what: str, keys: Mapping[str, _Key], required: list[str]) -> Schema:
 
 def _property(key: _Key) -> Schema:
     default = key.made._field_defaults.get(key.field)
-    shown = isinstance(default, (bool, int, str)) and default != ""
+    # An empty text, or a count or size of 0, stands for a key that is left out.
+    shown = isinstance(default, bool) or (isinstance(default, (int, str)) and bool(default))
     text = {"description": _descriptions(key.made)[key.field]}
     return {**schema_of(key.reader), **text, **({"default": default} if shown else {})}
 

@@ -58,7 +58,7 @@ class PRoot(Runtime):
     def require_host(self) -> None:
         _program()
         if os.geteuid() == 0:
-            what, why = "cannot build with PRoot as root", "PRoot stands for root's rights"
+            what, why = "cannot build with PRoot as root", "PRoot only emulates root's rights"
             hint = "build as an ordinary user, or with --runtime namespaces"
             raise HostError(Problem(what, why=why, hint=hint))
         require_programs(temporary_root())

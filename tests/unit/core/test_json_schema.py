@@ -4,9 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from lumicontainer.core.catalog import shipped_folder
-from lumicontainer.core.reference import READERS, page, schema_text
+from lumicontainer.core.reference import READERS, document, page, schema_text
 from lumicontainer.core.yaml.parse import parse_yaml
 from lumicontainer.errors import Problems
 
@@ -31,6 +32,15 @@ def test_the_shipped_schema_is_the_readers_own_and_accepts_anything_nowhere(name
     text = schema_text(name)
     assert (SCHEMAS / f"{name}.json").read_text() == text, "run: make schemas"
     assert not re.search(r": \{\}[,\n]", text)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_each_default_is_a_value_that_its_key_can_have(name: str) -> None:
+    schema = document(name)
+    records = [schema, *schema.get("$defs", {}).values()]
+    keys = [each for record in records for each in record.get("properties", {}).values()]
+    defaults = [(each["default"], each) for each in keys if "default" in each]
+    assert [pair for pair in defaults if not Draft202012Validator(pair[1]).is_valid(pair[0])] == []
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: str(path.relative_to(ROOT)))
