@@ -129,6 +129,10 @@ CASES = {
     "image-names-a-proxy": (six(variable("https_proxy")), six(variable("no_proxy"))),
     "image-preloads-a-library": (six(variable("LD_PRELOAD")), six()),
     "image-overrides-the-architecture": (six(variable("HSA_OVERRIDE_GFX_VERSION")), six()),
+    "image-has-a-command": (
+        six({"environment.BUILT": "on $(date)"}),
+        six({"environment.BUILT": "5$ (or `6)"}),
+    ),
 }
 """Facts of an image for which a rule holds, and of one for which it does not."""
 

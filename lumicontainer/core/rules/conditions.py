@@ -3,7 +3,8 @@
 A condition is ``any``, ``absent``, or terms with commas between them, of which all must hold. A
 term is an operator and what is compared with: a version (``>=7``, ``<6.2``; a bare ``6.4`` is every
 version that begins with it, ``!=6.4`` every other), the first digits of a commit (``3f94643``),
-another fact by its name (``!=rocm``, ``>glibc``), or the text of a value (``host``).
+another fact by its name (``!=rocm``, ``>glibc``), or the text of a value (``host``), in which
+``*`` stands for any text.
 """
 
 import re
@@ -146,7 +147,7 @@ def _holds(value: str, term: Term, facts: Facts) -> bool | None:
 
 
 def _equal(value: str, operand: str, *, same_value: bool) -> bool | None:
-    if value == operand:
+    if value == operand or ("*" in operand and fnmatchcase(value, operand)):
         return same_value
     if _COMMIT.fullmatch(operand):
         same = value.startswith(operand) or operand.startswith(value)

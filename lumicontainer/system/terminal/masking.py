@@ -32,6 +32,9 @@ _SECRET_NAME = re.compile(
 )
 """Variables such as HF_TOKEN, WANDB_API_KEY and AWS_SECRET_ACCESS_KEY; no HF_TOKEN_PATH."""
 _SECRET_VALUE = re.compile(r"(?!/)[^\s<>]{6,}")
+_PHRASE_NAME = re.compile(r"(?i)(?:.*_)?(?:SECRET|(?:PG|SSH)?PASSWORD|PASSWD|PASSPHRASE)")
+_PHRASE = re.compile(r"(?!/)[^\n<>]{6,}")
+"""Passwords may have blanks; a token with blanks stands for one, as in *your token*."""
 _SECRET_SHAPE = re.compile(
     r"\b(?:hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{30,}|glpat-[\w-]{20,}"
     r"|sk-[\w-]{20,}|AKIA[A-Z0-9]{16}|xox[abp]-[\w-]{20,}|eyJ[\w-]{10,}\.eyJ[\w-]{10,})"
@@ -186,7 +189,8 @@ def has_password(text: str) -> bool:
 def is_secret(name: str, value: str) -> bool:
     """Return whether a value is a token, a password or a key: by its form, or by its name's."""
     named = _SECRET_NAME.fullmatch(name) and _SECRET_VALUE.fullmatch(value)
-    return bool(named or _SECRET_SHAPE.search(value))
+    phrase = _PHRASE_NAME.fullmatch(name) and _PHRASE.fullmatch(value)
+    return bool(named or phrase or _SECRET_SHAPE.search(value))
 
 
 def names_secret(name: str) -> bool:

@@ -351,6 +351,13 @@ def test_a_variable_of_another_machine_is_named_with_its_layer(
     assert found == {rule_name: f"{variable}=7 (layer 'greet')"}
 
 
+@pytest.mark.parametrize("value", ["$(date)", "built by `whoami`"])
+def test_a_value_with_a_command_is_named(resolved: Resolve, value: str) -> None:
+    assert findings_of(resolved, f"{{BUILT: '{value}', PRICE: 5$ (or 6)}}") == {
+        "image-has-a-command": f"BUILT={value} (layer 'greet')"
+    }
+
+
 def test_a_value_that_the_platform_discourages_is_named_with_its_layer(resolved: Resolve) -> None:
     found = findings_of(resolved, "{CARDS: gfx1030, LEVEL: PHB}")
     assert found == {"discouraged-CARDS": "CARDS=gfx1030 (layer 'greet')"}
