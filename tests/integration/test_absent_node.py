@@ -36,17 +36,15 @@ def listens(port: int) -> bool:
 @pytest.mark.parametrize(
     ("launcher", "number"),
     [
-        ("direct", signal.SIGTERM),
-        *product(("torchrun", "accelerate", "deepspeed"), (signal.SIGTERM, signal.SIGINT)),
+        *product(
+            ("direct", "torchrun", "accelerate", "deepspeed"), (signal.SIGTERM, signal.SIGINT)
+        ),
     ],
 )
 def test_a_signal_ends_the_first_of_two_nodes_that_waits_for_the_other(
     files: Path, tmp_path: Path, launcher: str, number: signal.Signals
 ) -> None:
-    """Launchers wait in C++, where no handler of Python runs; DeepSpeed's ends with 1.
-
-    Without a launcher, lumi-entry has become the user's Python, whose own handler gets a SIGINT.
-    """
+    """All wait in C++, where no handler of Python runs; DeepSpeed's launcher ends with 1."""
     (tmp_path / "program.py").write_text(PROGRAM)
     port = free_port()
     step = seen.step(0, "nid[005001-005002]", 2, "1(x2)", 2)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ..checking import record
 from ..errors import UNFIT, LaunchError
-from ..launch import open_files, parent
+from ..launch import interrupt, open_files, parent
 from ..launch.launchers import first_of_node, is_rank_0
 from ..launch.program import become, check_readable, inherited, restore_signals
 from ..messages import write_message
@@ -14,7 +14,7 @@ from ..rank import affinity, caches, node_launcher
 from ..rank.context import DIRECT, Context
 from . import logs, preflight, profiler
 from .arguments import Arguments, parse
-from .decide import Decision, decide, without_own, without_ranks
+from .decide import Decision, decide, is_alone, without_own, without_ranks
 from .habits import program_hint
 
 
@@ -90,6 +90,8 @@ def _start(arguments: Arguments, decision: Decision, words: Sequence[str]) -> No
     _note(context.notes)
     logs.redirect(context)
     command = node_launcher.local_rank_argument(context, list(arguments.command))
+    if not is_alone(context.env, context.launch):
+        env[interrupt.PROCESS] = str(os.getpid())
     become(profiler.wrap_in_profiler(context, command), env)
 
 

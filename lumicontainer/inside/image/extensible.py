@@ -8,6 +8,7 @@ import subprocess
 import sys
 import sysconfig
 
+from ..launch import interrupt
 from . import user_software
 
 NAME = "lumicontainer-extensions.pth"
@@ -15,6 +16,11 @@ NAME = "lumicontainer-extensions.pth"
 _LINE = (
     "import os; any(name.startswith({mount!r}) for name in os.listdir('/') + os.listdir('/opt'))"
     " and exec(open({file!r}).read(), {{'__name__': {name!r}, 'packages': {packages!r}}})\n"
+)
+# The Python of a rank that lumi-entry starts runs this one.
+_LINE_OF_RANKS = (
+    "import os; os.environ.get({variable!r}) == str(os.getpid())"
+    " and exec(open({file!r}).read(), {{'__name__': {name!r}}})\n"
 )
 HINT = "this image is read-only: on the host run: lumicontainer extend IMAGE PACKAGE"
 # In a virtual environment pip ignores EXTERNALLY-MANAGED (PEP 668). Before it downloads anything it
@@ -36,6 +42,12 @@ def line(packages: str, file: str = user_software.__file__) -> str:
     """Return the line of the .pth file in the folder ``packages``; ``file`` is user_software.py."""
     mount, name = user_software.MOUNT, user_software.STARTED
     return _LINE.format(mount=mount, file=file, name=name, packages=packages)
+
+
+def line_of_ranks() -> str:
+    """Return the line of the .pth file by which a rank that waits for others ends by SIGINT."""
+    file, name = interrupt.__file__, interrupt.STARTED
+    return _LINE_OF_RANKS.format(variable=interrupt.PROCESS, file=file, name=name)
 
 
 def line_of_venvs(prefix: str, base: str, packages: str) -> str:
@@ -68,7 +80,7 @@ def is_own(path: str) -> bool:
 def files() -> dict[str, str]:
     """Return the .pth files, and those of pip; another configuration is left to a check."""
     packages = sysconfig.get_path("purelib")
-    texts = {os.path.join(packages, NAME): line(packages)}
+    texts = {os.path.join(packages, NAME): line(packages) + line_of_ranks()}
     own = os.path.join(sys.prefix, "pip.conf")
     if sys.prefix == sys.base_prefix:
         texts[os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")] = _MANAGED
