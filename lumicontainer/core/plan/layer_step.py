@@ -22,6 +22,7 @@ from lumicontainer.core.yaml.validators import FINISH
 APT_GET = "apt-get -q -y -o APT::Sandbox::User=root -o Dpkg::Use-Pty=0"
 _LOCKED = "locked.txt"
 _BUILD_SOURCE = "build-source.sh"
+_INSTALL = "install-python.sh"
 
 _FETCH = "fetch.sh"
 _FETCHING = (_FETCH, "download.sh", "limits.sh", "mirrors.sh")
@@ -162,7 +163,7 @@ def _work(
     if any(file.name == script for file in files):
         work += f"(cd {STAGE}/layer && bash ./{script})\n"
     staged = [LayerFile("values.sh", 0o644, shell.exports(variables).encode())]
-    staged += [*_locked_files(layer.content), *_built_files(layer.content)] if installs else ()
+    staged += _installing_files(layer.content) if installs else ()
     staged += fetch_files(sources)
     staged += [LayerFile(f"layer/{file.name}", file.mode, file.content) for file in files]
     return steps.program_of(layer.name, staged, work=work)
@@ -200,7 +201,7 @@ def _install_packages(content: Content) -> str:
         text += f"{APT_GET} update\n{APT_GET} install --no-install-recommends {words}\n"
     if content.python:
         quoted = shlex.join(content.python)
-        text += f"python3 -m pip install {quoted}\n"
+        text += f"bash {STAGE}/{_INSTALL} {quoted}\n"
     for number, _ in enumerate(content.built):
         text += f"bash {STAGE}/{_BUILD_SOURCE} {STAGE}/{number}\n"
     for file in _locked_files(content):
@@ -212,6 +213,14 @@ def _install_packages(content: Content) -> str:
             f" --requirement {STAGE}/{file.name}\n"
         )
     return text
+
+
+def _installing_files(content: Content) -> Iterator[LayerFile]:
+    """Yield the files by which a step installs a layer's packages."""
+    yield from _locked_files(content)
+    yield from _built_files(content)
+    if content.python:
+        yield LayerFile(_INSTALL, 0o644, step_script(_INSTALL))
 
 
 def _built_files(content: Content) -> Iterator[LayerFile]:
