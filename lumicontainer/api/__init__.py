@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lumicontainer.api.beginning import InitRequest, init
+    from lumicontainer.api.bills import BillRequest, bill_of_materials, require_provenance
     from lumicontainer.api.building import (
         BuildRequest,
         BuildResult,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         verify_cache,
     )
     from lumicontainer.api.checking import CheckRequest, Judgment, check
+    from lumicontainer.api.differences import DiffRequest, find_differences
     from lumicontainer.api.documents import (
         Listing,
         ShownDocument,
@@ -94,8 +96,11 @@ if TYPE_CHECKING:
     from lumicontainer.host.recipes import resolve_recipe as resolve
     from lumicontainer.system.process import Finished
     from lumicontainer.system.terminal.forms import Event
+    from lumicontainer.trust.differences import Differences
+    from lumicontainer.trust.statement import Provenance
 
 __all__ = [
+    "BillRequest",
     "Binds",
     "BuildJob",
     "BuildOptions",
@@ -107,6 +112,8 @@ __all__ = [
     "CheckRequest",
     "Comparison",
     "CompiledLayer",
+    "DiffRequest",
+    "Differences",
     "DockerOutput",
     "Event",
     "Examination",
@@ -133,6 +140,7 @@ __all__ = [
     "OnProgress",
     "PlannedBuild",
     "Postmortem",
+    "Provenance",
     "PruneRequest",
     "Pruned",
     "Publication",
@@ -151,6 +159,7 @@ __all__ = [
     "VerifyRequest",
     "WrittenLock",
     "WrittenModules",
+    "bill_of_materials",
     "build",
     "check",
     "checks",
@@ -158,6 +167,7 @@ __all__ = [
     "explain_cache",
     "extend",
     "find_binds",
+    "find_differences",
     "fix_scripts",
     "import_file",
     "init",
@@ -176,6 +186,7 @@ __all__ = [
     "reframe_test",
     "remove_failed_builds",
     "render",
+    "require_provenance",
     "resolve",
     "run",
     "run_build",
@@ -191,6 +202,15 @@ __all__ = [
 ]
 
 _NAMES: Mapping[str, Sequence[str]] = {
+    "api.bills": (
+        "BillRequest",
+        "bill_of_materials",
+        "require_provenance",
+    ),
+    "api.differences": (
+        "DiffRequest",
+        "find_differences",
+    ),
     "api.building": (
         "BuildRequest",
         "BuildResult",
@@ -322,6 +342,8 @@ _NAMES: Mapping[str, Sequence[str]] = {
     "building.doctor": ("diagnose",),
     "core.resolve.decisions": ("Resolved",),
     "system.process": ("Finished",),
+    "trust.differences": ("Differences",),
+    "trust.statement": ("Provenance",),
     "system.terminal.forms": ("Event",),
 }
 """By module: the names that this package has of it."""

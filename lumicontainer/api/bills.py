@@ -58,7 +58,7 @@ def _read_bill(image: Path) -> Bill:
     return bill_of_files(name, version, open_files(image), ())
 
 
-def provenance(image: Path) -> Provenance:
+def require_provenance(image: Path) -> Provenance:
     """Return the provenance of an image; raise ``InputError`` if it has none."""
     statement = read_provenance(image)
     if statement is None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from lumicontainer import api
 from lumicontainer.api import Image
-from lumicontainer.api.bills import provenance
+from lumicontainer.api.bills import require_provenance
 from lumicontainer.commands import context
 from lumicontainer.core.shell import shell_value
 from lumicontainer.errors import OK, ExaminedError, InputError, Problem
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             write_document(text)
     elif arguments.provenance:
-        print_json(provenance(image.path).data)
+        print_json(require_provenance(image.path).data)
     elif arguments.packages:
         _print_packages(image.packages, as_json=arguments.json)
     elif arguments.json:

@@ -44,6 +44,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     },
     "Know what an image is made of": {
         "sbom": "print the bill of materials of an image",
+        "diff": "print what changes from one image, recipe, lock or profile to another",
     },
     "Look after the host": {
         "doctor": "report what this host can do, and what is missing",

@@ -111,3 +111,20 @@ def test_damaged_objects_are_refused(words: tuple[str, ...], small: Path, tmp_pa
                 file.seek(each.offset)
                 file.write(b"[" * each.size)
     assert "is damaged" in lumicontainer(*words, copy, code=2).stderr
+
+
+def test_images_of_two_values_differ_in_the_parameter_and_its_layer(
+    small: Path, recipes: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.sif"
+    words = ("build", "small", "--recipes", recipes, "--set", "greet.greeting=goodbye")
+    lumicontainer(*words, "--no-verify", "-o", other, code=0)
+    data = json.loads(lumicontainer("diff", small, other, "--json", code=0).stdout)
+    assert data["not_compared"] == []
+    sections = data["sections"]
+    assert [row["after"] for row in sections["parameters"]] == ["goodbye"]
+    changed = {row["name"]: row for row in sections["layers"]}
+    assert "greet" in changed
+    assert "base" not in changed
+    assert changed["greet"]["before"]["bytes"] > 0
+    assert not {"system packages", "Python packages", "rules", "binds"} & set(sections)
