@@ -94,6 +94,11 @@ def pip_settings() -> dict[str, str]:
     return {option: value for values in settings.values() for option, value in values.items()}
 
 
+def host_trust() -> Path | None:
+    """Return the certificates that this host trusts; None for those of Python."""
+    return _trust(pip_settings())
+
+
 def _pip_config() -> str:
     """Return the configuration that the first working pip of this host prints.
 

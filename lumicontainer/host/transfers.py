@@ -1,20 +1,22 @@
-"""Download by http and https within the limits of ``system.budget``."""
+"""Download and upload by http and https within the limits of ``system.budget``."""
 
+import base64
 import json
 import re
 import ssl
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from email.message import Message
-from functools import partial
+from functools import cached_property, partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
-from io import BufferedReader, RawIOBase
+from io import BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
 from socket import socket
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import IO, Any, NamedTuple, Protocol, TypeVar
 from urllib import request as urllib_request
 from urllib.error import HTTPError, URLError
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 from urllib.request import Request
 
 from lumicontainer.system import budget
@@ -25,7 +27,16 @@ _BUSY = {408, 429, 500, 502, 503, 504}
 """The answers after which curl --retry repeats a download."""
 _SECONDS = re.compile(r"[0-9]{1,9}")
 _PIECE = 1 << 20
+_SENT_AT_ONCE = 64 << 10
+"""Bytes that must be sent within the silence that a transfer allows."""
 T = TypeVar("T")
+
+
+class ByteSink(Protocol):
+    """Take the bytes of a body."""
+
+    def write(self, piece: bytes, /) -> object:
+        """Take the next bytes."""
 
 
 class Answer(NamedTuple):
@@ -35,20 +46,56 @@ class Answer(NamedTuple):
     headers: Message
 
 
-class Client(NamedTuple):
-    """Download from servers that the certificates in ``trust`` prove, those of the system if None.
+class HttpRequest(NamedTuple):
+    """Hold a request; ``body`` opens the ``size`` bytes that it sends, once for each attempt."""
 
-    Errors are ``OSError``, ``ValueError`` and ``HTTPException``.
+    url: str
+    headers: Mapping[str, str] = {}
+    method: str = "GET"
+    body: Callable[[], IO[bytes]] | None = None
+    size: int = 0
+
+
+class Login(NamedTuple):
+    """Hold the login of a registry: a user and a password, or a token that stands for both."""
+
+    user: str = ""
+    password: str = ""
+    token: str = ""
+
+    @property
+    def basic(self) -> str:
+        """Return the value of the header ``Authorization`` for a user and a password."""
+        pair = f"{self.user}:{self.password}".encode()
+        return f"Basic {base64.b64encode(pair).decode()}" if self.user else ""
+
+
+NO_LOGIN = Login()
+
+
+@dataclass(frozen=True)
+class Client:
+    """Ask servers that the certificates in ``trust`` prove, those of the system if None.
+
+    ``login`` is what the user has for the server, if anything. Errors are ``OSError``,
+    ``ValueError`` and ``HTTPException``. Threads may share a client.
     """
 
     trust: Path | None
+    login: Login = NO_LOGIN
+    _granted: dict[str, str] = field(default_factory=dict)
+    """By server: the value of ``Authorization`` that it accepted last."""
+
+    @cached_property
+    def _context(self) -> ssl.SSLContext:
+        # It reads all certificates, for tens of milliseconds.
+        return ssl.create_default_context(cafile=self.trust)
 
     def read(self, url: str, limits: Transfer, headers: Mapping[str, str]) -> Answer:
         """Return the answer to a request."""
 
         def attempt(end: float) -> Answer:
-            with self._answer(url, headers, limits, end) as answer:
-                return Answer(_body(answer, limits), answer.headers)
+            return self.ask(HttpRequest(url, headers), limits, end)
 
         return repeat(attempt, limits)
 
@@ -61,50 +108,83 @@ class Client(NamedTuple):
         """
 
         def attempt(end: float) -> None:
-            with self._answer(url, {}, limits, end) as answer, file.open("wb") as copy:
-                _copy(answer, copy, limits, count)
+            with self.begin(HttpRequest(url), limits, end) as answer, file.open("wb") as copy:
+                copy_body(answer, copy, limits, count)
 
         repeat(attempt, limits)
 
-    def _answer(
-        self, url: str, headers: Mapping[str, str], limits: Transfer, end: float
-    ) -> HTTPResponse:
+    def ask(self, call: HttpRequest, limits: Transfer, end: float) -> Answer:
+        """Return the answer to one attempt of a request."""
+        with self.begin(call, limits, end) as answer:
+            return Answer(_body(answer, limits), answer.headers)
+
+    def begin(self, call: HttpRequest, limits: Transfer, end: float) -> HTTPResponse:
+        """Return the answer to one attempt of a request, whose body is not read."""
+        server = "//".join(urlsplit(call.url)[:2])
         try:
-            return self._open(url, headers, Pace(limits, end))
+            return self._open(call, Pace(limits, end), self._granted.get(server, ""))
         except HTTPError as error:
-            kind, _, challenge = error.headers.get("WWW-Authenticate", "").partition(" ")
-            if error.code != 401 or kind.lower() != "bearer":
+            granted = self._authorization(error, end) if error.code == 401 else ""
+            if not granted:
                 raise
             error.close()
-        fields = dict(_CHALLENGE.findall(challenge))
-        realm = fields.pop("realm", "")
-        # Anyone gets such a token. Still, no protocol weaker than the request's is used for it.
-        if not _is_as_safe(realm, url):
-            raise ValueError(f"the registry asks to log in at '{realm}'")
-        token = self._token(realm, fields, end)
-        return self._open(url, headers, Pace(limits, end), f"Bearer {token}")
+        answer = self._open(call, Pace(limits, end), granted)
+        self._granted[server] = granted
+        return answer
 
-    def _token(self, realm: str, fields: Mapping[str, str], end: float) -> str:
+    def _authorization(self, refusal: HTTPError, end: float) -> str:
+        """Return what a server asks for in ``Authorization``; empty if there is no login for it."""
+        challenges = [
+            each.partition(" ") for each in refusal.headers.get_all("WWW-Authenticate", [])
+        ]
+        for kind, _, challenge in challenges:
+            if kind.lower() == "bearer":
+                return (
+                    f"Bearer {self._token(refusal.url, dict(_CHALLENGE.findall(challenge)), end)}"
+                )
+            if kind.lower() == "basic":
+                return self.login.basic
+        return ""
+
+    def _token(self, url: str, fields: dict[str, str], end: float) -> str:
+        realm = fields.pop("realm", "")
+        # Without a login, anyone gets such a token. Still, no weaker protocol is used for it.
+        if not _is_as_safe(realm, url) or not (self.login == NO_LOGIN or _keeps(realm, url)):
+            raise ValueError(f"the registry asks to log in at '{realm}'")
         limits = budget.TOKEN
-        pace = Pace(limits, min(end, time.monotonic() + limits.seconds))
-        with self._open(f"{realm}?{urlencode(fields)}", {}, pace) as answer:
+        end = min(end, time.monotonic() + limits.seconds)
+        call, authorization = HttpRequest(f"{realm}?{urlencode(fields)}"), self.login.basic
+        if self.login.token:
+            form = {**fields, "grant_type": "refresh_token", "client_id": "lumicontainer"}
+            content = urlencode({**form, "refresh_token": self.login.token}).encode()
+            kind = {"Content-Type": "application/x-www-form-urlencoded"}
+            call = HttpRequest(realm, kind, "POST", lambda: BytesIO(content), len(content))
+        with self._open(call, Pace(limits, end), authorization) as answer:
             token_data = json_object(_body(answer, limits))
         token = token_data.get("token") or token_data.get("access_token")
         if not isinstance(token, str) or not (token.isascii() and token.isprintable()):
             raise ValueError(f"'{realm}' did not return a token")
         return token
 
-    def _open(
-        self, url: str, headers: Mapping[str, str], pace: Pace, authorization: str = ""
-    ) -> HTTPResponse:
-        request = Request(url, headers=dict(headers))  # noqa: S310 - _opener opens only two protocols
+    def _open(self, call: HttpRequest, pace: Pace, authorization: str) -> HTTPResponse:
+        headers = dict(call.headers)
+        if call.method not in ("GET", "HEAD"):
+            headers = {"Content-Type": "application/octet-stream", **headers}
+            headers["Content-Length"] = str(call.size)
+        body = call.body() if call.body else None
+        request = Request(call.url, body, headers, method=call.method)  # noqa: S310 - see _opener
         if authorization:
             # A registry redirects to a store of others, which gets no token.
             request.add_unredirected_header("Authorization", authorization)
         try:
-            answer: HTTPResponse = _opener(self.trust, pace).open(request, timeout=pace.patience())
+            answer: HTTPResponse = _opener(self._context, pace).open(
+                request, timeout=pace.patience()
+            )
         except OverflowError as error:
             raise ValueError(f"a redirect names an invalid port: {error}") from error
+        finally:
+            if body:
+                body.close()
         return answer
 
 
@@ -121,6 +201,11 @@ def _is_as_safe(url: str, other: str) -> bool:
     return url.partition("://")[0].lower() in ("https", other.partition("://")[0].lower())
 
 
+def _keeps(realm: str, url: str) -> bool:
+    """Return whether a password may go to ``realm``: by https, or to the registry's own host."""
+    return realm.lower().startswith("https:") or urlsplit(realm).hostname == urlsplit(url).hostname
+
+
 def _body(answer: HTTPResponse, limits: Transfer) -> bytes:
     _require_small(answer, limits)
     body, size = bytearray(), answer.length
@@ -131,12 +216,13 @@ def _body(answer: HTTPResponse, limits: Transfer) -> bytes:
     return bytes(body)
 
 
-def _copy(
+def copy_body(
     answer: HTTPResponse,
-    copy: IO[bytes],
+    copy: ByteSink,
     limits: Transfer,
     count: Callable[[int], None] | None,
 ) -> None:
+    """Write the body of an answer; raise ``LimitError`` or ``ConnectionError`` for another size."""
     _require_small(answer, limits)
     got, size = 0, answer.length
     while piece := answer.read(_PIECE):
@@ -231,7 +317,20 @@ class _PacedResponse(HTTPResponse):
 def _connect(kind: type[HTTPConnection], pace: Pace, host: str, **named: Any) -> HTTPConnection:
     connection = kind(host, **named)
     connection.response_class = partial(_PacedResponse, pace=pace)  # type: ignore[assignment]
+    connection.blocksize = _SENT_AT_ONCE
+    connection.request = partial(_send, connection, connection.request)  # type: ignore[method-assign]
     return connection
+
+
+def _send(
+    connection: HTTPConnection, request: Callable[..., None], *words: Any, **named: Any
+) -> None:
+    """Send a request; a server that refuses its body answers, and closes the connection at once."""
+    try:
+        request(*words, **named)
+    except (BrokenPipeError, ConnectionResetError):
+        if connection.sock is None:
+            raise
 
 
 class _Redirects(urllib_request.HTTPRedirectHandler):
@@ -247,9 +346,8 @@ class _Redirects(urllib_request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def _opener(trust: Path | None, pace: Pace) -> urllib_request.OpenerDirector:
+def _opener(context: ssl.SSLContext, pace: Pace) -> urllib_request.OpenerDirector:
     """Return what opens URLs by http and https, and by no other protocol."""
-    context = ssl.create_default_context(cafile=trust)
     opener = urllib_request.OpenerDirector()
     plain, safe = urllib_request.HTTPHandler(), urllib_request.HTTPSHandler(context=context)
     plain.http_open = lambda req: plain.do_open(  # type: ignore[method-assign]

@@ -41,6 +41,10 @@ LAYER = Transfer(64 * _GIB)
 """A layer, or another blob, whose manifest does not state its size."""
 IMAGE = Transfer(256 * _GIB)
 """All layers of an image together."""
+BLOB_STATE = Transfer(_MIB, _HOUR)
+"""Whether a registry has a blob."""
+UPLOAD = Transfer(_MIB, window=10 * _MINUTE, silence=2 * _MINUTE)
+"""The answer to bytes that were sent, which a registry checks and stores before it answers."""
 SOURCE = Transfer(32 * _GIB, silence=2 * _MINUTE)
 """A file or a repository; packages of ROCm have several GB."""
 

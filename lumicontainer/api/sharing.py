@@ -1,0 +1,104 @@
+"""Share images by registries: push and pull."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lumicontainer.api.values import OnProgress, progress_of
+from lumicontainer.building.file_output import FileOutput, check_output
+from lumicontainer.errors import InputError, Problem
+from lumicontainer.host.site import host_trust
+from lumicontainer.host.transfers import Client
+from lumicontainer.image import sif
+from lumicontainer.registry.failures import reporting
+from lumicontainer.registry.image_name import ImageName, parse_image_name
+from lumicontainer.registry.logins import find_login
+from lumicontainer.registry.pull import pull_image
+from lumicontainer.registry.push import push_image
+from lumicontainer.registry.remote_image import RemoteImage
+from lumicontainer.system import budget
+from lumicontainer.system.budget import Total
+
+PARTS, WHOLE = "parts", "sif"
+FORMS = (PARTS, WHOLE)
+
+
+@dataclass(frozen=True)
+class PushRequest:
+    """Say which image gets which name in a registry."""
+
+    image: Path
+    reference: str
+    """Such as ``oci://registry.example.org/project/image:1.0``."""
+    form: str = PARTS
+    """``parts``: blobs that images share; ``sif``: one blob, which engines pull by ``oras://``."""
+
+
+@dataclass(frozen=True)
+class PullRequest:
+    """Say which image of a registry is written to which file."""
+
+    reference: str
+    output: Path | None = None
+    """By default the last part of the image's name, with the suffix ``.sif``."""
+
+
+class SharedImage(NamedTuple):
+    """Hold the name of an image by its digest, and how many bytes went over the network."""
+
+    reference: str
+    digest: str
+    size: int
+    blobs: int
+    moved: int
+    moved_blobs: int
+    path: Path
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as ``push --json`` and ``pull --json`` print it."""
+        return {**self._asdict(), "path": str(self.path)}
+
+
+def push(request: PushRequest, on_progress: OnProgress | None = None) -> SharedImage:
+    """Push an image: send what the registry lacks of it.
+
+    Raises ``InputError`` for a file that is no image, and ``DownloadError`` if it fails.
+    """
+    reference = parse_image_name(request.reference)
+    if reference.is_digest:
+        hint = f"write {reference.by_digest('TAG')}".replace("@", ":")
+        raise InputError(Problem("expected a tag, got a digest", str(reference), hint=hint))
+    sif.partitions(request.image)
+    client = Client(host_trust(), find_login(reference))
+    with (
+        progress_of(on_progress) as progress,
+        reporting("cannot push the image", reference, client.login),
+    ):
+        repository = RemoteImage(reference, client, Total(budget.IMAGE))
+        pushed = push_image(request.image, repository, progress, whole=request.form == WHOLE)
+    name = str(reference.by_digest(pushed.digest))
+    return SharedImage(name, *pushed, request.image.absolute())
+
+
+def pull(request: PullRequest, on_progress: OnProgress | None = None) -> SharedImage:
+    """Pull an image: take what is at the output's place, and fetch the rest.
+
+    Raises ``InputError`` if the output would replace another file, and ``DownloadError`` if the
+    registry does not have the image, or another one than its manifest says.
+    """
+    reference = parse_image_name(request.reference)
+    output = (request.output or _output_for(reference)).absolute()
+    check_output(output)
+    FileOutput(output).require_replaceable()
+    client = Client(host_trust(), find_login(reference))
+    with (
+        progress_of(on_progress) as progress,
+        reporting("cannot pull the image", reference, client.login),
+    ):
+        repository = RemoteImage(reference, client, Total(budget.IMAGE))
+        pulled = pull_image(repository, output, progress)
+    return SharedImage(str(reference.by_digest(pulled.digest)), *pulled, output)
+
+
+def _output_for(reference: ImageName) -> Path:
+    return Path(f"{reference.name.rpartition('/')[2]}.sif")

@@ -1,0 +1,183 @@
+"""Pull an image: take what is here, fetch the rest, and give the whole its name at the end."""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from http.client import HTTPException
+from pathlib import Path
+from typing import NamedTuple
+
+from lumicontainer.errors import DownloadError, Problem, SpaceError
+from lumicontainer.image.squashfs import apply_umask
+from lumicontainer.registry.artifacts import Artifact, read_manifest
+from lumicontainer.registry.cutting import Piece, cut_image, hash_range
+from lumicontainer.registry.remote_image import RemoteImage
+from lumicontainer.registry.transfers import Transfers
+from lumicontainer.system import units
+from lumicontainer.system.files.copying import copy_range
+from lumicontainer.system.files.partial import Resumable, remove_leftovers, resumable_file
+from lumicontainer.system.files.regular import open_regular
+from lumicontainer.system.files.write import replace
+from lumicontainer.system.os_errors import refused
+from lumicontainer.system.terminal.progress import Progress
+
+_OWNER = "pull"
+_READ = 4 << 20
+
+
+class Pulled(NamedTuple):
+    """Hold the digest of an image in a registry, and what was fetched of it."""
+
+    digest: str
+    size: int
+    blobs: int
+    fetched: int
+    fetched_blobs: int
+
+
+def pull_image(repository: RemoteImage, output: Path, progress: Progress) -> Pulled:
+    """Write an image of a registry to a file, unless it is there.
+
+    What a pull that was killed or failed has left there is used. Raises ``OSError``, ``ValueError``
+    and ``HTTPException``.
+    """
+    with progress.step("ask"):
+        body, digest = repository.read_manifest()
+    artifact = read_manifest(body, str(repository.reference))
+    blobs = len(artifact.pieces)
+    with ExitStack() as stack, resumable_file(output, _OWNER) as draft:
+        older = _Older()
+        if output.exists():
+            with progress.step("read"):
+                stream = stack.enter_context(open_regular(output))
+                cut = cut_image(stream.fileno())
+            if (cut.sha256, cut.size) == (artifact.sha256, artifact.size):
+                return Pulled(digest, artifact.size, blobs, 0, 0)
+            places = {each.sha256: each.offset for each in cut.pieces}
+            older = _Older(stream.fileno(), places)
+        _require_space(artifact, draft, output)
+        with progress.step("pull") as task:
+            transfers = Transfers(artifact.size, task.reached)
+            fetched = _Pull(repository, artifact, draft, older, transfers).run()
+        apply_umask(draft.path, 0o777)
+        replace(draft.path, output)
+    remove_leftovers(output)
+    return Pulled(digest, artifact.size, blobs, sum(fetched), sum(size > 0 for size in fetched))
+
+
+class _Older(NamedTuple):
+    """Hold an open image, and where it has which bytes, by their sha256."""
+
+    file: int = -1
+    places: Mapping[str, int] = {}
+
+
+def _require_space(artifact: Artifact, draft: Resumable, output: Path) -> None:
+    missing = artifact.size - os.fstat(draft.file).st_blocks * 512
+    free = shutil.disk_usage(output.parent).free
+    if missing > free:
+        why = f"it takes {units.size(missing)} more, and {units.size(free)} are free"
+        what, hint = "there is no space for the image", "free some space, or name another --output"
+        raise SpaceError(Problem(what, str(output.parent), why, hint))
+
+
+class _Pull:
+    """Fill a draft with the blobs of an image."""
+
+    def __init__(
+        self,
+        repository: RemoteImage,
+        artifact: Artifact,
+        draft: Resumable,
+        older: _Older,
+        transfers: Transfers,
+    ) -> None:
+        self._repository, self._artifact, self._draft = repository, artifact, draft
+        self._older, self._transfers = older, transfers
+        self._begun = os.fstat(draft.file).st_size
+        """The bytes that a former pull has left."""
+
+    def run(self) -> list[int]:
+        """Return how many bytes of each blob were fetched."""
+        whole, fetched = hashlib.sha256(), list[int]()
+        try:
+            with self._transfers as transfers:
+                futures = [transfers.start(self._place, each) for each in self._artifact.pieces]
+                for piece, future in zip(self._artifact.pieces, futures, strict=True):
+                    fetched.append(future.result())
+                    self._hash(piece, whole)
+        except (OSError, HTTPException, ValueError) as error:
+            # The registry may answer later; a disk that is full is freed.
+            is_full = isinstance(error, OSError) and isinstance(refused(error, ""), SpaceError)
+            self._draft.stay = not is_full
+            raise
+        if whole.hexdigest() != self._artifact.sha256:
+            what, why = "the image does not have its sha256", f"got {whole.hexdigest()}"
+            why = f"its manifest states {self._artifact.sha256}, {why}"
+            where, hint = str(self._repository.reference), "push the image again"
+            raise DownloadError(Problem(what, where, why, hint))
+        os.ftruncate(self._draft.file, self._artifact.size)
+        return fetched
+
+    def _hash(self, piece: Piece, whole: "hashlib._Hash") -> None:
+        for at in range(piece.offset, piece.offset + piece.size, _READ):
+            size = min(_READ, piece.offset + piece.size - at)
+            whole.update(os.pread(self._draft.file, size, at))
+
+    def _place(self, piece: Piece) -> int:
+        """Put a blob in its place; return how many bytes were fetched."""
+        file = self._draft.file
+        if piece.offset < self._begun and self._is_there(piece):
+            self._transfers.add(piece.size)
+            return 0
+        if (place := self._older.places.get(piece.sha256)) is not None:
+            with suppress(OSError):
+                copy_range(self._older.file, place, file, piece.offset, piece.size)
+                if self._is_there(piece):
+                    self._transfers.add(piece.size)
+                    return 0
+        return self._fetch(piece)
+
+    def _is_there(self, piece: Piece) -> bool:
+        return hash_range(self._draft.file, piece.offset, piece.size) == piece.digest
+
+    def _fetch(self, piece: Piece) -> int:
+        # Only the one blob of an image that was not cut is long enough to go on within it.
+        done = min(self._begun, piece.size) if len(self._artifact.pieces) == 1 else 0
+        arrival = _Arrival(self._draft.file, piece.offset, done, self._transfers)
+        self._repository.fetch_blob(piece.digest, piece.size, arrival)
+        fetched = arrival.fetched
+        if not self._is_there(piece) and done:
+            arrival.restart()
+            self._repository.fetch_blob(piece.digest, piece.size, arrival)
+            fetched = arrival.fetched
+        if not self._is_there(piece):
+            what = "a blob of the image does not have its digest"
+            where, why = str(self._repository.reference), f"expected {piece.digest}"
+            hint = "push the image again; if it stays so, the registry is damaged"
+            raise DownloadError(Problem(what, where, why, hint))
+        return fetched
+
+
+class _Arrival:
+    """Write the bytes of a blob into its place of a file."""
+
+    def __init__(self, file: int, offset: int, done: int, transfers: Transfers) -> None:
+        self.done, self.fetched = done, 0
+        self._file, self._offset, self._transfers = file, offset, transfers
+        transfers.add(done)
+
+    def write(self, piece: bytes) -> None:
+        """Write the next bytes."""
+        view = memoryview(piece)
+        while view:
+            written = os.pwrite(self._file, view, self._offset + self.done)
+            view, self.done = view[written:], self.done + written
+        self.fetched += len(piece)
+        self._transfers.add(len(piece))
+
+    def restart(self) -> None:
+        """Forget all bytes: they come again."""
+        self.done = 0

@@ -1,0 +1,100 @@
+"""Push an image: send the blobs that a registry lacks, then the manifest that names all."""
+
+import hashlib
+import os
+from io import RawIOBase
+from pathlib import Path
+from typing import IO, Any, NamedTuple, cast
+
+from lumicontainer.image import digests
+from lumicontainer.registry.artifacts import CONFIG, write_manifest
+from lumicontainer.registry.cutting import CutImage, Piece, cut_ranges, digest_of_bytes
+from lumicontainer.registry.remote_image import RemoteImage, Upload, content_of
+from lumicontainer.registry.transfers import Transfers
+from lumicontainer.system.files.regular import open_regular
+from lumicontainer.system.terminal.progress import Progress
+
+_READ = 8 << 20
+
+
+class Pushed(NamedTuple):
+    """Hold the digest of an image in a registry, and what was sent of it."""
+
+    digest: str
+    size: int
+    blobs: int
+    sent: int
+    sent_blobs: int
+
+
+def push_image(image: Path, repository: RemoteImage, progress: Progress, *, whole: bool) -> Pushed:
+    """Push an image under its tag; as one blob if ``whole``.
+
+    Raises ``OSError``, ``ValueError`` and ``HTTPException``.
+    """
+    with open_regular(image) as stream, progress.step("push") as task:
+        file = stream.fileno()
+        size = os.fstat(file).st_size
+        ranges = [(0, size)] if whole else cut_ranges(file)
+        with Transfers(size, task.reached) as transfers:
+            sha256 = transfers.start(_hash_whole, file, size, transfers)
+            started = [transfers.start(_send, file, each, repository, transfers) for each in ranges]
+            sent = [each.result() for each in started]
+            cut = CutImage(tuple(each.piece for each in sent), size, sha256.result())
+        manifest = write_manifest(cut, image.name, whole=whole)
+        if not repository.has_blob(digest_of_bytes(CONFIG)):
+            repository.send_blob(content_of(CONFIG))
+        repository.put_manifest(manifest)
+    moved = [each.piece.size for each in sent if each.moved]
+    return Pushed(digest_of_bytes(manifest), size, len(sent), sum(moved), len(moved))
+
+
+class _Sent(NamedTuple):
+    piece: Piece
+    moved: bool
+
+
+def _send(
+    file: int, place: tuple[int, int], repository: RemoteImage, transfers: Transfers
+) -> _Sent:
+    """Send a range of an image unless the registry has it."""
+    piece = Piece(*place, digests.of_range(file, *place))
+    if repository.has_blob(piece.digest):
+        transfers.add(piece.size)
+        return _Sent(piece, moved=False)
+    repository.send_blob(_range_of(file, piece, transfers))
+    return _Sent(piece, moved=True)
+
+
+def _hash_whole(file: int, size: int, transfers: Transfers) -> str:
+    sha256 = hashlib.sha256()
+    for at in range(0, size, _READ):
+        transfers.add(0)
+        sha256.update(os.pread(file, _READ, at))
+    return sha256.hexdigest()
+
+
+def _range_of(file: int, piece: Piece, transfers: Transfers) -> Upload:
+    def open_range(at: int, size: int) -> IO[bytes]:
+        return cast(IO[bytes], _Range(file, piece.offset + at, size, transfers))
+
+    return Upload(piece.size, piece.digest, open_range)
+
+
+class _Range(RawIOBase):
+    """Read a range of an open file, whose place other threads do not share."""
+
+    def __init__(self, file: int, offset: int, size: int, transfers: Transfers) -> None:
+        self._file, self._offset, self._left, self._transfers = file, offset, size, transfers
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        piece = os.pread(self._file, min(len(buffer), self._left), self._offset)
+        if not piece and self._left:
+            raise ValueError("the image became shorter while it was sent")
+        buffer[: len(piece)] = piece
+        self._offset, self._left = self._offset + len(piece), self._left - len(piece)
+        self._transfers.add(len(piece))
+        return len(piece)
