@@ -1,8 +1,9 @@
 """Record the digests of an image's parts in the image, and check them.
 
 The last data object, ``lumicontainer-digests.json``, lists place and sha256 of every part: header,
-descriptors, definition, metadata, file system. A large file system is several parts, so that all
-cores hash it. Bytes between parts are zero. The identity in the header (UUID) is derived from the
+descriptors, definition, metadata, file system. A file system is several parts: its superblock, the
+data of each layer, and its tables; large ones are cut, so that all cores hash them. Bytes between
+parts are zero. The identity in the header (UUID) is derived from the
 sha256 of the record.
 
 An engine may append objects later (``singularity sign``, ``singularity overlay create``). It then
@@ -30,6 +31,8 @@ from lumicontainer.image import sif_format
 from lumicontainer.image.sif_format import Header
 
 NAME = "lumicontainer-digests.json"
+FILE_SYSTEM = "squashfs"
+"""The name of the parts of the file system."""
 FORM = 1
 WHOLE, CHANGED, NOT_RECORDED = "whole", "changed", "not recorded"
 
@@ -157,6 +160,15 @@ class Slices:
                 self._submit(self._next, stop)
             self._next = stop
 
+    def end_part(self, end: int) -> None:
+        """End a part at the byte ``end``, before which all bytes but the superblock are final."""
+        self.reach(end)
+        if end < self._first:
+            self._first = self._next = end
+        elif self._next < end:
+            self._submit(self._next, end)
+            self._next = end
+
     def _stop(self) -> int:
         """Return the end of the next part."""
         if not self._copied:
@@ -193,6 +205,15 @@ def _moved(
         if begin <= each.offset and each.end <= begin + size and each.size and end <= each.offset:
             end = each.end
             yield each._replace(name=name, offset=each.offset - begin + place)
+
+
+def recorded_bounds(file: int) -> list[int]:
+    """Return where the data of the layers of an open image begin and end, if it records that.
+
+    The other ends of its parts are those of full slices.
+    """
+    parts = [each for each in _Reading(file).recorded() or () if each.name == FILE_SYSTEM]
+    return sorted(part.end for part in parts if part.size != _SLICE)
 
 
 def recorded_parts(image: Path) -> Sequence[Part]:

@@ -23,7 +23,6 @@ METADATA = "inspect-metadata.json"
 """The object that the engines' ``inspect`` reads."""
 BILL, PROVENANCE = "lumicontainer-sbom.cdx.json", "lumicontainer-provenance.json"
 """The objects after the squashfs: the bill of materials, and the statement of provenance."""
-_ROOT = "squashfs"
 _KINDS = {"definition": DEFINITION, **dict.fromkeys((METADATA, PROVENANCE, digests.NAME), JSON)}
 _KINDS |= {BILL: sif_format.SBOM}
 _EXTRAS = {
@@ -54,7 +53,7 @@ def layout(definition: str, metadata: Mapping[str, object] | bytes) -> Layout:
 
 def hash_root(path: Path, plan: Layout) -> digests.Slices:
     """Return the hashing of the squashfs of an image while it is written."""
-    return digests.Slices(path, _ROOT, plan.offset)
+    return digests.Slices(path, digests.FILE_SYSTEM, plan.offset)
 
 
 def complete(
@@ -66,7 +65,7 @@ def complete(
     a hash of the record and times are zero, so that equal content makes equal bytes.
     """
     size, end = root[-1].end - plan.offset, root[-1].end
-    objects, after = [*plan.parts, Part(_ROOT, plan.offset, size)], list[Part]()
+    objects, after = [*plan.parts, Part(digests.FILE_SYSTEM, plan.offset, size)], list[Part]()
     for name, content in (described or {}).items():
         after.append(digests.part(name, align(end), content))
         end = after[-1].end

@@ -58,7 +58,8 @@ class ImageWriter:
     def __enter__(self) -> Self:
         self._hashing = self._open.enter_context(sif.hash_root(self._target, self._plan))
         self._file = self._open.enter_context(self._target.open("r+b"))
-        self._assembly = Assembly(self._file, self._plan.offset, EPOCH, self._advance)
+        place, bound = self._plan.offset, self._hashing.end_part
+        self._assembly = Assembly(self._file, place, EPOCH, self._advance, bound)
         return self
 
     def __exit__(self, *_: object) -> None:

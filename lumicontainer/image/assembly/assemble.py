@@ -72,12 +72,18 @@ class Assembly:
     """Write the squashfs of merged layers into an open file, at its byte ``offset``.
 
     See ``assemble_squashfs``. The data of the lowest layer can be copied before the others exist.
+    ``bound`` gets the byte of the file where the data of each layer begin, and where all end.
     """
 
     def __init__(
-        self, file: BinaryIO, offset: int, time: int, reached: Reached = lambda _: None
+        self,
+        file: BinaryIO,
+        offset: int,
+        time: int,
+        reached: Reached = lambda _: None,
+        bound: Reached = lambda _: None,
     ) -> None:
-        self._file, self._offset, self._time = file, offset, time
+        self._file, self._offset, self._time, self._bound = file, offset, time, bound
         self._data = _Data(file, offset, reached)
         self._lowest: list[Squashfs] = []
         self.files: Files | None = None
@@ -94,6 +100,7 @@ class Assembly:
             tree.remove(lowest.root, path)
         self._lowest = [lowest]
         merge_layers(self._lowest)
+        self._bound(self._data.end)
         self._data.copy(lowest, announce)
 
     def finish(self, layers: Sequence[Squashfs]) -> int:
@@ -106,10 +113,12 @@ class Assembly:
         root = merge_layers(every)
         if not all(node.links for node in begun):
             raise ValueError("a layer replaces files whose data were copied")
-        for layer in layers:
-            self._data.copy(layer)
-        self.files = Files(root, every)
         data, file = self._data, self._file
+        for layer in layers:
+            self._bound(data.end)
+            data.copy(layer)
+        self._bound(data.end)
+        self.files = Files(root, every)
         file.truncate(data.end)
         file.seek(data.end)
         try:
