@@ -6,11 +6,13 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.system import flock
 from lumicontainer.system.files import trust
+from lumicontainer.system.files.regular import kind
 
 LOCK = ".lumicontainer.lock"
 
@@ -32,6 +34,40 @@ def partial_file(output: Path, owner: str = "") -> Iterator[Path]:
     The lock lets others remove only the files of killed processes. ``partial_files`` lists those of
     an ``owner``.
     """
+    descriptor, path = _create(output, owner)
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+@dataclass
+class Resumable:
+    """Hold a temporary file that another call may complete if it is to ``stay``."""
+
+    file: int
+    path: Path
+    stay: bool = False
+
+
+@contextmanager
+def resumable_file(output: Path, owner: str) -> Iterator[Resumable]:
+    """Yield a locked temporary file like ``partial_file``, or one that an ``owner`` left before.
+
+    What is in it is not known to be right.
+    """
+    descriptor, path = _adopt(output, owner) or _create(output, owner)
+    result = Resumable(descriptor, path)
+    try:
+        yield result
+    finally:
+        if not result.stay:
+            path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _create(output: Path, owner: str) -> tuple[int, Path]:
     prefix = _prefix(output, owner)
     while True:
         descriptor, name = tempfile.mkstemp(prefix=prefix, dir=output.parent)
@@ -43,13 +79,22 @@ def partial_file(output: Path, owner: str = "") -> Iterator[Path]:
             raise
         # Another process may have removed it before it was locked.
         if flock.is_at(descriptor, Path(name)):
-            break
+            return descriptor, Path(name)
         os.close(descriptor)
-    try:
-        yield Path(name)
-    finally:
-        Path(name).unlink(missing_ok=True)
-        os.close(descriptor)
+
+
+def _adopt(output: Path, owner: str) -> tuple[int, Path] | None:
+    """Lock a file that an ``owner`` left, and return it; None if there is none."""
+    for path in partial_files(output, owner):
+        with contextlib.suppress(OSError, HostError):
+            descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+            info = os.fstat(descriptor)
+            own = info.st_uid == os.geteuid() and info.st_nlink == 1 and not kind(info.st_mode)
+            locked = own and flock.lock_file(descriptor, path, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if locked and flock.is_at(descriptor, path):
+                return descriptor, path
+            os.close(descriptor)
+    return None
 
 
 @contextmanager

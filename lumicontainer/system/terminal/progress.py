@@ -41,7 +41,8 @@ class Task:
             self._active = time.monotonic()
             self._amount = (done, total)
             percent = 100 * done // total if total else 100
-            self._latest = f"{units.size(done)} of {units.size(total)} ({percent} %)"
+            rate = units.size(int(done / max(self._active - self._begun, _TICK)))
+            self._latest = f"{units.size(done)} of {units.size(total)} ({percent} %, {rate}/s)"
 
     def waiting(self, reason: str) -> None:
         """Show the reason for waiting instead of output lines, until the reason is empty."""

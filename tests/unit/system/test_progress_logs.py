@@ -84,7 +84,7 @@ def test_a_heartbeat_reports_how_far_a_step_is_or_what_it_waits_for(stream: io.S
         until(
             lambda: (
                 task.reached(412 * 10**6, 541 * 10**6)
-                or re.search(r"\d s  392.9 MiB of 515.9 MiB \(76 %\)\n", stream.getvalue())
+                or re.search(r"\d s  392.9 MiB of 515.9 MiB \(76 %, \d+\.\d [MG]iB/s\)\n", stream.getvalue())
             )
         )
         task.waiting("waiting for host n1")
