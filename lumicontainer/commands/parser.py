@@ -46,6 +46,10 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "sbom": "print the bill of materials of an image",
         "diff": "print what changes from one image, recipe, lock or profile to another",
     },
+    "Share images": {
+        "push": "send an image to a registry, without what is there already",
+        "pull": "write an image of a registry to a file, without what is there already",
+    },
     "Look after the host": {
         "doctor": "report what this host can do, and what is missing",
         "cache": "list, verify, prune, explain and publish the cached layers",

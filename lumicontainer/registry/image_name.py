@@ -68,8 +68,8 @@ def parse_image_name(text: str) -> ImageName:
         raise _invalid(text, fault.why, _FORM)
     host, _, path = rest.partition("/")
     named, at, digest = path.partition("@")
-    name, _, tag = named.partition(":")
-    tag = digest if at else tag or "latest"
+    name, colon, tag = named.partition(":")
+    tag = digest if at else tag if colon else "latest"
     if not _NAME.fullmatch(name):
         small = name.lower()
         hint = f"write {SCHEME}{host}/{small}:{tag}" if _NAME.fullmatch(small) else _FORM
