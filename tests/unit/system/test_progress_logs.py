@@ -80,12 +80,10 @@ def test_a_heartbeat_reports_the_newest_line_and_then_the_silence(stream: io.Str
 
 
 def test_a_heartbeat_reports_how_far_a_step_is_or_what_it_waits_for(stream: io.StringIO) -> None:
+    amount = r"\d s  392.9 MiB of 515.9 MiB \(76 %, \d+\.\d [MG]iB/s\)\n"
     with Progress(stream=stream, heartbeat=0.2) as progress, progress.step("fetch") as task:
         until(
-            lambda: (
-                task.reached(412 * 10**6, 541 * 10**6)
-                or re.search(r"\d s  392.9 MiB of 515.9 MiB \(76 %, \d+\.\d [MG]iB/s\)\n", stream.getvalue())
-            )
+            lambda: task.reached(412 * 10**6, 541 * 10**6) or re.search(amount, stream.getvalue())
         )
         task.waiting("waiting for host n1")
         task.line("not shown while it waits")
