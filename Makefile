@@ -16,9 +16,9 @@ UNITS_AT_ONCE := 3
 PURE_AT_ONCE := 2
 
 help: ## list what there is to make
-	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 14
+	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 14
 
-.PHONY: help demo test ready unit unit-slow check rocm gpu rocm-compile singularityce extensions programs syft docs schemas engine venv image tools cluster cluster-stop docker docker-stop bench bench-builds clean
+.PHONY: help demo test ready unit unit-slow check rocm rocm7 gpu rocm-compile singularityce extensions programs syft docs schemas engine venv image tools cluster cluster-stop docker docker-stop bench bench-builds clean
 
 demo: image ## build pytorch-deepspeed and train in it with two ranks
 	@$(MAKE) --no-print-directory --silent build/demo.log
@@ -70,14 +70,26 @@ ready: venv
 rocm: engine venv ## build the recipe rocm with Debian sid's ROCm 6.4, for gfx90a without a GPU
 	@$(BIN)/lumicontainer build rocm --platform rocm-debian --output rocm.sif $(OPTIONS) >/dev/null
 
+# Both network plugins that go with ROCm 7.
+rocm7: engine venv ## build the recipe rocm with Debian experimental's ROCm 7.2, for gfx90a without a GPU
+	@mkdir -p build/rocm
+	@$(BIN)/lumicontainer build rocm --platform rocm-debian --profile rocm-debian-7 --output rocm7.sif $(OPTIONS) >/dev/null
+	@$(BIN)/lumicontainer build rocm --platform rocm-debian --profile rocm-debian-7 --set rccl-plugin.version=1.21.1 \
+		--output build/rocm/rocm7-plugin-1.21.1.sif $(OPTIONS) >/dev/null
+
+# ROCm 7 is Debian experimental's 7.2.
+ROCM ?= 6
+STAND_IN := $(if $(filter 7,$(ROCM)),stand-in-7,stand-in)
+CHECKS_bitsandbytes := -k linkage -k functions
 CHECKS_deepspeed := -k wave_size
 CHECKS_flash-attention := -k triton/
+CHECKS_jax := -k jax/training
 # The checks that load what was compiled would fail: the stand-in has PyTorch's headers for ROCm, and not its libraries.
-rocm-compile: engine venv ## compile LAYER for gfx90a, such as LAYER=deepspeed, against a stand-in for PyTorch
+rocm-compile: engine venv ## compile LAYER for gfx90a, such as LAYER=deepspeed ROCM=7, against a stand-in for PyTorch
 	@mkdir -p build/rocm
-	@$(BIN)/lumicontainer build tests/rocm/$(LAYER).yaml --platform rocm-debian --profile stand-in --no-verify \
-		--output build/rocm/$(LAYER).sif $(OPTIONS) >/dev/null
-	@$(BIN)/lumicontainer verify build/rocm/$(LAYER).sif -k device_code $(CHECKS_$(LAYER))
+	@$(BIN)/lumicontainer build tests/rocm/$(LAYER).yaml --platform rocm-debian --profile $(STAND_IN) --no-verify \
+		--output build/rocm/$(LAYER)-$(ROCM).sif $(OPTIONS) >/dev/null
+	@$(BIN)/lumicontainer verify build/rocm/$(LAYER)-$(ROCM).sif -k device_code $(CHECKS_$(LAYER))
 
 # Its Python may be another: make gpu PYTHON_THERE=3.13. There: tests/gpu/run.sh
 PYTHON_THERE ?= 3.12

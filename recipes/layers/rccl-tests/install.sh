@@ -3,6 +3,10 @@ set -euo pipefail
 
 mpi="$(dirname "$(dirname "$(command -v mpicc)")")"
 cd "$sources/rccl-tests"
+# RCCL 2.24 renamed two types, and HIP 7 no longer includes <cstring>: the commit ae3e635 is older than both.
+if [[ $version == ae3e635 ]] && grep --quiet ncclFloat8e4m3 "$ROCM_PATH/include/rccl/rccl.h"; then
+    export HIPCC_COMPILE_FLAGS_APPEND="-include cstring -DncclFp8E4M3=ncclFloat8e4m3 -DncclFp8E5M2=ncclFloat8e5m2"
+fi
 make -j "$jobs" MPI=1 MPI_HOME="$mpi" GPU_TARGETS="$GPU_TARGETS" \
     NCCL_HOME="$ROCM_PATH" HIP_HOME="$ROCM_PATH"
 mkdir -p /usr/libexec/rccl-tests

@@ -1,6 +1,10 @@
 #!/usr/bin/env bash
 set -euo pipefail
 
+if [[ $provider == debian ]]; then
+    exit
+fi
+
 cd "$sources/rccl"
 # An option of AMD's compiler, which Debian's clang does not know. It only makes the build faster.
 sed --in-place '/-parallel-jobs=/d' CMakeLists.txt

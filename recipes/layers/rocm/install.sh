@@ -26,13 +26,14 @@ check_debian_version() {
     device_libraries="$(realpath /usr/lib/llvm-*/lib/clang/*/amdgcn)"
     ln --symbolic --no-target-directory --force "$device_libraries" /usr/amdgcn
     ln --symbolic --no-target-directory --force "${device_libraries%/lib/clang/*}" /usr/llvm
-    # What AMD's package rocm-core holds, and Debian has not: programs read ROCm's version there.
+    # Programs read ROCm's version where AMD's package rocm-core has it. Sid has neither file, experimental one.
     mkdir -p /usr/.info /usr/include/rocm-core
     echo "$version" >/usr/.info/version
-    local minor="${version#*.}"
-    printf '#define ROCM_%s\n' "VERSION_MAJOR ${version%%.*}" "VERSION_MINOR ${minor%%.*}" \
-        "VERSION_PATCH ${version##*.}" "BUILD_INFO \"$version\"" \
-        >/usr/include/rocm-core/rocm_version.h
+    local minor="${version#*.}" header=/usr/include/rocm-core/rocm_version.h
+    if [[ ! -e $header ]]; then
+        printf '#define ROCM_%s\n' "VERSION_MAJOR ${version%%.*}" "VERSION_MINOR ${minor%%.*}" \
+            "VERSION_PATCH ${version##*.}" "BUILD_INFO \"$version\"" >"$header"
+    fi
     # PyTorch compiles C++ with -isystem $ROCM_HOME/include. With /usr/include there g++ misses its own headers;
     # it finds those of ROCm without the option.
     mkdir -p /opt/rocm-debian/include

@@ -18,4 +18,4 @@ cd -
 python -m pip install --no-deps "torch==$version"
 site="$(python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')"
 python drop_cuda.py "$site"
-python stand_in.py
+python stand_in.py "$hip"

@@ -1,7 +1,8 @@
-"""Change PyTorch's wheel for CUDA so that extensions compile as with its wheel for ROCm 6.4."""
+"""Change PyTorch's wheel for CUDA so that extensions compile as with its wheel for ROCm."""
 
 import re
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -51,15 +52,16 @@ def translate_headers():
             shutil.copytree(Path(tree) / upstream, PACKAGE / "include" / ours, dirs_exist_ok=True)
 
 
-def name_rocm():
-    """Let PyTorch call itself a build for ROCm 6.4."""
+def name_rocm(hip):
+    """Let PyTorch call itself a build for the ROCm of a version of HIP."""
     version = PACKAGE / "version.py"
-    text = re.sub(r"\+cu\d+'", "+rocm6.4'", version.read_text())
+    rocm = ".".join(hip.split(".")[:2])
+    text = re.sub(r"\+cu\d+'", f"+rocm{rocm}'", version.read_text())
     text = re.sub(r"(?m)^cuda\b.*$", "cuda = None", text)
-    version.write_text(re.sub(r"(?m)^hip\b.*$", "hip = '6.4.43484'", text))
+    version.write_text(re.sub(r"(?m)^hip\b.*$", f"hip = '{hip}'", text))
     with (PACKAGE / "cuda/__init__.py").open("a") as stream:
         stream.write(CUDA)
 
 
 translate_headers()
-name_rocm()
+name_rocm(sys.argv[1])
