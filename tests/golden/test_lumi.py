@@ -30,7 +30,7 @@ IMAGES = [
 ]
 FOLDER = "lumi-g"
 ENTRY = "/opt/lumicontainer/bin/lumi-entry"
-RESEMBLES = {"megatron-deepspeed": "pytorch-deepspeed", "rocm": "pytorch"}
+RESEMBLES = {"jax": "pytorch", "megatron-deepspeed": "pytorch-deepspeed", "rocm": "pytorch"}
 """Recipes with most of the layers of another one."""
 
 

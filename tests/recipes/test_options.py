@@ -14,8 +14,8 @@ FABRIC = "/opt/cray/libfabric/1.22.0/lib64/libfabric.so.1"
 MPI = "${CRAY_MPICH_DIR:-/opt/cray/pe/mpich/*/ofi/gnu/*}/lib-abi-mpich/libmpi.so.12"
 
 
-def resolved(recipe: str, *options: str, platform: str = "lumi-g") -> Resolved:
-    return resolve(CATALOG.materials(recipe, platform, ""), options)
+def resolved(recipe: str, *options: str, platform: str = "lumi-g", profile: str = "") -> Resolved:
+    return resolve(CATALOG.materials(recipe, platform, profile), options)
 
 
 def layer(found: Resolved, name: str) -> ResolvedLayer:
@@ -23,9 +23,20 @@ def layer(found: Resolved, name: str) -> ResolvedLayer:
     return one
 
 
-@pytest.mark.parametrize("recipe", ["rocm", "pytorch", "pytorch-deepspeed", "megatron-deepspeed"])
-def test_debians_rocm_is_built_with_the_layers_and_scripts_of_lumi_g(recipe: str) -> None:
-    lumi, debian = resolved(recipe), resolved(recipe, platform="rocm-debian")
+@pytest.mark.parametrize(
+    ("recipe", "profile", "own_profile"),
+    [
+        *((name, "rocm-6.4.4", "rocm-debian") for name in ("rocm", "pytorch", "pytorch-deepspeed")),
+        ("megatron-deepspeed", "rocm-6.4.4", "rocm-debian"),
+        ("rocm", "rocm-7.0.2", "rocm-debian-7"),
+        ("jax", "rocm-7.0.2", "rocm-debian-7"),
+    ],
+)
+def test_debians_rocm_is_built_with_the_layers_and_scripts_of_lumi_g(
+    recipe: str, profile: str, own_profile: str
+) -> None:
+    lumi = resolved(recipe, profile=profile)
+    debian = resolved(recipe, platform="rocm-debian", profile=own_profile)
     held = [each for each in debian.findings if (each.state, each.rule.level) == (HOLDS, ERROR)]
     assert held == []
     scripts, own = ({each.name: set(each.files) for each in e.included()} for e in (lumi, debian))

@@ -65,6 +65,7 @@ PIN_MEMORY = "deepspeed.DS_BUILD_PIN_MEMORY"
 CASES = {
     "rocm-below-driver": (six(rocm="6.0.3"), six(rocm="6.1.0")),
     "rocm-above-driver": (seven(rocm="7.1.0"), seven()),
+    "jax-below-rocm-7": (six(jax="0.6.0"), seven(jax="0.6.0")),
     "driver-without-window": (six(driver="6.8"), six()),
     "rocm-7-aws-ofi-rccl": (with_aws_ofi_rccl(PROFILE_7), with_aws_ofi_rccl()),
     "rocm-7-aws-ofi-nccl": (seven(rccl_plugin="1.19.0"), seven()),

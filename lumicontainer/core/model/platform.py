@@ -35,6 +35,8 @@ class Conditions(NamedTuple):
     """The network plugin of the image: `any`, or `aws-ofi-nccl >=1.20`."""
     pytorch: Limits = ""
     """The range of PyTorch's version in the image."""
+    jax: Limits = ""
+    """The range of JAX's version in the image."""
     libfabric: Limits = ""
     """The range of libfabric's version in the image."""
     slingshot: Limits = ""

@@ -92,7 +92,7 @@ def _exclude(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
         both = one[key], other[key]
         if key == "plugin" and _plugins_exclude(*both):
             return True
-        if key in ("rocm", "pytorch", "libfabric", "slingshot", "nodes", "ranks"):
+        if key in ("rocm", "pytorch", "jax", "libfabric", "slingshot", "nodes", "ranks"):
             limits = [limit for text in both for limit in parse_range(text)]
             if is_empty(whole(limits) if key in ("nodes", "ranks") else limits):
                 return True

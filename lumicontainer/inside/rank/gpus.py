@@ -14,6 +14,7 @@ from .context import Context
 ROCR = "ROCR_VISIBLE_DEVICES"
 HIP = "HIP_VISIBLE_DEVICES"
 CUDA = "CUDA_VISIBLE_DEVICES"
+JAX = "JAX_LOCAL_DEVICE_IDS"
 # The GPUs of all tasks of the step on this node (gres_common_gpu_set_env in Slurm,
 # src/plugins/gres/common/gres_common.c).
 GRANTED = "SLURM_GPUS_ON_NODE"
@@ -75,7 +76,9 @@ def settings(context: Context) -> Iterator[Setting]:
         _warn_of_none(context, visible)
         return
     context.gpu = _find_gpu(context, visible)
-    yield from _variables(context, visible)
+    hidden = list(_variables(context, visible))
+    yield from hidden
+    yield from _device_of_jax(context, visible, alone=bool(hidden))
 
 
 def _find_gpu(context: Context, visible: Visible) -> Gpu | None:
@@ -181,6 +184,16 @@ def _variables(context: Context, visible: Visible) -> Iterator[Setting]:
         names = [HIP, *(name for name in visible.names if name == CUDA)]
     for name in names:
         yield Setting(name, str(index), origin=DEFAULT, why=why)
+
+
+# In a step of Slurm JAX takes device SLURM_LOCALID, which does not exist if the rank sees only one;
+# started by torchrun it takes all (jax/_src/clusters/cluster.py).
+def _device_of_jax(context: Context, visible: Visible, *, alone: bool) -> Iterator[Setting]:
+    if context.gpu is None or "jax" not in context.platform.get("layers", {}):
+        return
+    number = 0 if alone else visible.by_hip.index(context.gpu)
+    why = f"the number of this rank's GPU, {context.gpu.pci}, among those that it sees"
+    yield context.default(JAX, str(number), origin=DEFAULT, why=why)
 
 
 def _warn_of_none(context: Context, visible: Visible) -> None:

@@ -145,6 +145,7 @@ CONDITIONS: dict[str, Condition] = {
     "rocm": _within("ROCm", lambda each: each.node.text(_ROCM) or _version_of("rocm")(each)),
     "plugin": _plugin,
     "pytorch": _within("PyTorch", _version_of("pytorch")),
+    "jax": _within("JAX", _version_of("jax")),
     "libfabric": _within("libfabric", _version_of("libfabric")),
     "slingshot": _within("Slingshot", _version_of("slingshot")),
     "nodes": _within("nodes", _nodes),

@@ -1,8 +1,4 @@
-# /// check
-# summary: JAX trains as NumPy does, compiled and in batches
-# timeout_seconds: 180
-# hint: rebuild the layer jax
-# ///
+"""Train a small model with JAX and with NumPy, and compare both."""
 
 import jax
 import jax.numpy as jnp
@@ -44,17 +40,19 @@ def step_of_numpy(weights):
     return weights - RATE * images.T @ (odds - wanted) / IMAGES
 
 
-ours = np.zeros((FEATURES, KINDS), np.float32)
-weights = jnp.asarray(ours)
-losses = []
-for _ in range(STEPS):
-    weights, loss = step(weights)
-    losses.append(float(loss))
-    ours = step_of_numpy(ours)
-print(f"{jax.devices()[0]}: loss {losses[0]:.3f} to {losses[-1]:.3f} in {STEPS} steps")
-if not losses[-1] <= FALLS_TO * losses[0]:
-    failed(f"the loss does not fall in {STEPS} steps: {losses[0]:.3f} to {losses[-1]:.3f}")
-apart = float(np.abs(np.asarray(weights) - ours).max())
-if not apart <= APART:
-    failed(f"after {STEPS} steps the weights are {apart:.2g} away from NumPy's")
-note("apart", apart)
+def train():
+    """Train on JAX's first device; fail unless the loss falls as NumPy's does."""
+    ours = np.zeros((FEATURES, KINDS), np.float32)
+    weights = jnp.asarray(ours)
+    losses = []
+    for _ in range(STEPS):
+        weights, loss = step(weights)
+        losses.append(float(loss))
+        ours = step_of_numpy(ours)
+    print(f"{jax.devices()[0]}: loss {losses[0]:.3f} to {losses[-1]:.3f} in {STEPS} steps")
+    if not losses[-1] <= FALLS_TO * losses[0]:
+        failed(f"the loss does not fall in {STEPS} steps: {losses[0]:.3f} to {losses[-1]:.3f}")
+    apart = float(np.abs(np.asarray(weights) - ours).max())
+    if not apart <= APART:
+        failed(f"after {STEPS} steps the weights are {apart:.2g} away from NumPy's")
+    note("apart", apart)

@@ -118,6 +118,18 @@ def test_gpus_are_counted_in_a_cgroup_and_one_for_each_task_gets_a_warning(
         assert variables(tmp_path, env, gpu_visibility="hip") == {ROCR: env[ROCR]}
 
 
+@pytest.mark.parametrize(("choice", "number"), [("none", "3"), ("hip", "0"), ("rocr", "0")])
+def test_jax_takes_the_gpu_of_its_rank(whole: Path, choice: str, number: str) -> None:
+    platform = {**PLATFORM, "layers": {"jax": "0.6.0"}}
+    options = Options(gpu_visibility=choice)
+    decision = decide(task(3), node=Machine(whole), platform=platform, options=options)
+    assert decision.changes()["JAX_LOCAL_DEVICE_IDS"] == number
+
+
+def test_an_image_without_jax_gets_no_variable_of_it(whole: Path) -> None:
+    assert not any(name.startswith("JAX") for name in decided(whole, task(3)).changes())
+
+
 @pytest.mark.slow
 def test_one_rank_that_no_launcher_multiplies_has_the_only_gpu_that_it_sees(whole: Path) -> None:
     env = task(0, of=1)
