@@ -19,6 +19,7 @@ from lumicontainer.jobs import follow, slurm
 from lumicontainer.jobs.follow import Listener
 from lumicontainer.jobs.scripts import batch, program
 from lumicontainer.jobs.scripts.batch import Body, JobHeader
+from lumicontainer.jobs.scripts.chain import RESTARTS, Chain, chain_faults, shell_pattern
 from lumicontainer.jobs.scripts.cost import cost, hourly_cost
 from lumicontainer.jobs.scripts.layout import Demand, NodeLayout, lay_out
 from lumicontainer.jobs.scripts.slow_layouts import (
@@ -59,6 +60,12 @@ class JobRequest(ImageRequest):
     array: str = ""
     dependency: str = ""
     output: str = ""
+    until_done: bool = False
+    """Let the job send itself again until its program is done."""
+    checkpoint: str = ""
+    """With ``until_done``: a file, a folder or a pattern of the shell, newer after each save."""
+    restarts: int | None = None
+    """With ``until_done``: the jobs in a row without progress, by default ``chain.RESTARTS``."""
 
     @property
     def words(self) -> list[str]:
@@ -88,7 +95,15 @@ class JobRequest(ImageRequest):
             array=self.array,
             dependency=self.dependency,
             output=self.output,
+            chained=self.until_done,
         )
+
+    def chain(self) -> Chain | None:
+        """Return when the job sends itself again; None if it does not."""
+        if not self.until_done:
+            return None
+        restarts = RESTARTS if self.restarts is None else self.restarts
+        return Chain(shell_pattern(self.checkpoint), restarts)
 
 
 class JobScript(NamedTuple):
@@ -150,11 +165,21 @@ def _faults(request: JobRequest, platform: Platform, layout: NodeLayout) -> Iter
         hint = "write it like afterok:1234, or singleton"
         yield Problem(f"invalid dependency '{header.dependency}'", "--dependency", hint=hint)
     yield from _output_faults(header.output)
+    yield from _chain_faults(request, header)
     yield from program.program_faults(request.command, request.launcher, layout.gpus)
     script = program.script_of(request.command)
     if script and not Path(script).is_file():
         hint = "name it by its absolute path, or go to its folder first: the job starts there"
         yield Problem(f"program not found '{script}'", hint=hint)
+
+
+def _chain_faults(request: JobRequest, header: JobHeader) -> Iterator[Problem]:
+    if request.until_done:
+        yield from chain_faults(request.checkpoint, header.array, header.minutes)
+    elif request.checkpoint or request.restarts is not None:
+        option = "--checkpoint" if request.checkpoint else "--restarts"
+        hint = "add --until-done"
+        yield Problem(f"{option} is for jobs that send themselves again", option, hint=hint)
 
 
 def _output_faults(output: str) -> Iterator[Problem]:
@@ -175,7 +200,7 @@ def _body(request: JobRequest, binds: Binds, layout: NodeLayout) -> Body:
     if not binds.platform.engine:
         start = find_engine().execute(image, (), binds=())
     words = program.with_count(request.words, layout.gpus)
-    return Body(binds.value, start, words, has_mpi=bool(binds.needs.exports))
+    return Body(binds.value, start, words, bool(binds.needs.exports), request.chain())
 
 
 def _ask_slurm(
@@ -234,7 +259,20 @@ def submit_job(script: JobScript) -> str:
     return slurm.submit(script.options, os.fsencode(script.text))
 
 
-def wait_for_job(number: str, listener: Listener) -> None:
-    """Pass on the log of a job until it ends; raise ``JobError`` if it did not succeed."""
+def wait_for_job(number: str, listener: Listener) -> str:
+    """Pass on the log of a job until it ends; raise ``JobError`` if it did not succeed.
+
+    Returns the number of the job that continues it, or an empty text.
+    """
     follow.watch(number, slurm.log_of(number), listener)
+    if following := slurm.next_of(number):
+        return following
     slurm.require_success(number)
+    return ""
+
+
+def cancel_job(number: str) -> None:
+    """Cancel a job, and the one that continues it if it was sent already."""
+    slurm.cancel([number])
+    if following := slurm.next_of(number):
+        slurm.cancel([following])

@@ -72,11 +72,16 @@ def add_options(parser: argparse.ArgumentParser, *names: str) -> None:
         parser.add_argument(name, **OPTIONS[name])
 
 
-def number(text: str) -> int:
-    """Read the value of an option that counts something, from 1 on."""
-    if not (text.isascii() and text.isdecimal() and 0 < len(text) < 10 and int(text)):
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1 on, got {text!r}")
+def number(text: str, least: int = 1) -> int:
+    """Read the value of an option that counts something, from ``least`` on."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) >= least):
+        raise argparse.ArgumentTypeError(f"expected a whole number from {least} on, got {text!r}")
     return int(text)
+
+
+def number_from_0(text: str) -> int:
+    """Read the value of an option that counts something, and may be 0."""
+    return number(text, 0)
 
 
 def slurm_name(text: str) -> str:

@@ -8,8 +8,8 @@ from lumicontainer.api.jobs import JobRequest
 from lumicontainer.commands import context
 from lumicontainer.commands.start import command_of
 from lumicontainer.errors import OK, InputError, Problem
-from lumicontainer.jobs import slurm
 from lumicontainer.jobs.follow import Listener
+from lumicontainer.jobs.scripts.chain import RESTARTS
 from lumicontainer.jobs.scripts.program import LAUNCHERS, is_python
 from lumicontainer.system.terminal.output import report, say, write_document
 
@@ -36,6 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--dependency", metavar="LIST", help="when the job may start, such as afterok:1234")
     summary = "the log, such as logs/%%x-%%j.out; default: slurm-JOB.out"
     add("--output", metavar="FILE", help=summary)
+    summary = "let the job send itself again until its program ends with 0"
+    add("--until-done", action="store_true", help=summary)
+    summary = "with --until-done: what is newer after each save, a file, a folder or a pattern"
+    add("--checkpoint", metavar="FILE", help=summary)
+    summary = f"with --until-done: the restarts in a row without a save; default: {RESTARTS}"
+    add("--restarts", metavar="N", type=context.number_from_0, help=summary)
     summary = "submit the job, and print its number in place of the script"
     add("--submit", action="store_true", help=summary)
     summary = "submit the job, print its log, and succeed if the job does"
@@ -75,12 +81,13 @@ def _command(arguments: argparse.Namespace) -> list[str]:
 
 
 def _wait(number: str) -> None:
-    """Follow a job to its end; ask on an interruption if the job shall be cancelled."""
+    """Follow a job and those that continue it; ask on an interruption if it shall be cancelled."""
     try:
-        jobs.wait_for_job(number, Listener(_print_line, _say_waiting))
+        while following := jobs.wait_for_job(number, Listener(_print_line, _say_waiting)):
+            number = following
     except KeyboardInterrupt:
         if _wants_cancel(number):
-            slurm.cancel([number])
+            jobs.cancel_job(number)
             say(f"job {number} is cancelled")
         else:
             say(f"job {number} goes on; scancel {number} ends it")

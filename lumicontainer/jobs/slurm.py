@@ -25,6 +25,8 @@ _IN_SERVICE = re.compile(r"up (idle|allocated|mixed|completing|planned|reserved)
 """The output of sinfo for partitions and nodes that accept jobs; * means that a node is silent."""
 _SILENT, _DEAD = re.compile(r".+\*"), re.compile(r"(down|fail|error|unknown)\w*\*?|.+\*")
 """The states of nodes that do not answer, and of nodes whose jobs Slurm ended."""
+CONTINUED = "until-done:"
+"""The start of the comment of a job that another one continues; see ``until_done/end.sh.j2``."""
 LOST = "NODE_FAIL"
 """The state of a job whose node failed."""
 _TURN, _LONGEST_END = 0.5, 60.0
@@ -304,6 +306,13 @@ def require_success(number: str) -> None:
     raise JobError(Problem(f"job {number} failed", str(log_of(number) or ""), why, hint))
 
 
+def next_of(number: str) -> str:
+    """Return the number of the job that continues a job with ``--until-done``; empty for none."""
+    comment = job_fields(number).get("Comment", "")
+    following = comment.removeprefix(CONTINUED)
+    return following if following != comment and following.isdecimal() else ""
+
+
 def job_fields(number: str) -> dict[str, str]:
     """Return what scontrol says of a job; nothing if it does not know it, or is not here."""
     return _show_job(number) or {}
@@ -349,14 +358,15 @@ def _fields(line: str) -> dict[str, str]:
 
 
 def _run(*command: str, limits: Helper = budget.SLURM, stdin: bytes = b"") -> process.Finished:
-    return process.run_to_end(command, env=_environment(), limits=limits, stdin=stdin)
+    return process.run_to_end(command, env=environment(), limits=limits, stdin=stdin)
 
 
 def _capture(*command: str, limits: Helper = budget.SLURM, stdin: bytes = b"") -> str:
-    return process.capture(command, env=_environment(), limits=limits, stdin=stdin)
+    return process.capture(command, env=environment(), limits=limits, stdin=stdin)
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
+    """Return the environment of programs of Slurm, without defaults that change what they do."""
     variables = {name: value for name, value in os.environ.items() if not _DEFAULTS.fullmatch(name)}
     # Only sbatch reads SBATCH_CLUSTERS; the others would look for the job in another cluster.
     clusters = os.environ.get("SBATCH_CLUSTERS")

@@ -57,3 +57,15 @@ def test_an_array_is_not_waited_for(lumicontainer: Run) -> None:
     done = lumicontainer(*LUMI, "--array", "0-3", "--wait", "missing.sif", "--", "demo")
     assert done.returncode == 2
     assert "--wait follows one job, not an array" in done.stderr
+
+
+def test_a_job_that_sends_itself_again_needs_a_checkpoint_and_time(lumicontainer: Run) -> None:
+    words = (*LUMI, "--account", "p", "missing.sif", "--", "demo")
+    done = lumicontainer("job", "--until-done", "--time", "5m", *words[1:])
+    assert "error: --until-done needs a checkpoint" in done.stderr
+    assert "error: the time is too short for --until-done" in done.stderr
+    for option, value in (("--checkpoint", "x"), ("--restarts", "0")):
+        done = lumicontainer("job", option, value, *words[1:])
+        assert f"error: {option} is for jobs that send themselves again" in done.stderr
+    done = lumicontainer("job", "--until-done", "--restarts", "-1", *words[1:])
+    assert "expected a whole number from 0 on, got '-1'" in done.stderr

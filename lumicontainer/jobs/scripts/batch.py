@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from lumicontainer.core.model import Slurm, SrunOption
 from lumicontainer.core.render.jinja import fill
+from lumicontainer.jobs.scripts import chain
+from lumicontainer.jobs.scripts.chain import Chain
 from lumicontainer.jobs.scripts.layout import NodeLayout
 from lumicontainer.jobs.scripts.times import sbatch_time
 
@@ -36,6 +38,8 @@ class JobHeader(NamedTuple):
     array: str = ""
     dependency: str = ""
     output: str = ""
+    chained: bool = False
+    """Whether the job sends itself again until its program is done."""
 
 
 class Body(NamedTuple):
@@ -47,6 +51,7 @@ class Body(NamedTuple):
     """The command that starts the image."""
     command: Sequence[str]
     has_mpi: bool = False
+    chain: Chain | None = None
 
 
 class BatchOption(NamedTuple):
@@ -82,6 +87,7 @@ def batch_script(
         srun=list(zip(words, [each.reason for each in rows], strict=True)),
         engine=body.engine,
         command=body.command,
+        chain=body.chain,
     )
 
 
@@ -95,7 +101,8 @@ def _of_header(header: JobHeader, layout: NodeLayout) -> list[BatchOption]:
         BatchOption("dependency", header.dependency),
         BatchOption("output", header.output),
     ]
-    return [each for each in options if each.value]
+    more = chain.OPTIONS if header.chained else ()
+    return [each for each in options if each.value] + [BatchOption(*each) for each in more]
 
 
 def _of_layout(layout: NodeLayout) -> list[BatchOption]:
