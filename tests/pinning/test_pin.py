@@ -18,7 +18,7 @@ from lumicontainer.pinning.pin import make_lock
 from lumicontainer.system.terminal.progress import Progress
 
 from ..unit.host.test_fetch import UPSTREAM, Upstream
-from ..unit.pinning.test_pins import registry
+from ..unit.pinning.test_pin import registry
 from .test_wheels import Offer, list_md5_alone, offer, offer_all
 
 __all__ = ["offer", "registry"]

@@ -5,7 +5,7 @@ import pytest
 from lumicontainer.core.catalog import open_catalog
 
 from ...conftest import CHECK, HELLO, Write
-from .test_loading import layer_problems
+from .schema.test_loading import layer_problems
 
 LAYER = "summary: x\npath: [/x]\n"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from .conftest import Import, notes, rows
-from .test_losses import missing
+from .shell.test_losses import missing
 
 PROJECT = '[project]\nname = "p"\nversion = "0"\ndependencies = ["fork", "rich", "torch"]\n'
 

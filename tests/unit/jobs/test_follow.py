@@ -13,7 +13,7 @@ from lumicontainer.system.programs.output_log import LONGEST
 from lumicontainer.verify import job as verify
 
 from ..reading import bytes_read
-from ..verify.test_verify_results import check, job_of
+from ..verify.test_results import check, job_of
 
 LONG = 50 << 20
 TURN = 1 << 20
