@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -274,6 +275,19 @@ def test_a_daemon_that_ends_is_named_and_the_next_build_removes_what_it_left(
     assert docker(*runs).stdout
     runtimes.Docker().require_host()
     assert nothing_is_left(docker)
+
+
+@pytest.mark.usefixtures("folder", "docker")
+def test_a_program_that_is_root_reaches_no_shared_memory_of_this_host() -> None:
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+        show = ["sh", "-c", "ls /dev/shm; grep NoNewPrivs /proc/self/status"]
+        spec = container.Spec(image=BASE, environment={})
+        of_root = check_output(*container.command(spec, show))
+        of_user = check_output(*container.command(spec._replace(user="12345:12345"), show))
+        name = Path(file.name).name
+    assert name not in of_root
+    assert name in of_user
+    assert "NoNewPrivs:\t1" in of_user
 
 
 def test_a_build_removes_what_a_helper_that_was_killed_left_in_the_engine(

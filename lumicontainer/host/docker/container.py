@@ -44,6 +44,8 @@ _PASSED_ON = (
 what it is given, and others may hold secrets."""
 _REMOVED = 2
 """The kind of a removed path among the changes of a container."""
+_SHARED_MEMORY = 1 << 30
+"""Bytes of /dev/shm of a program that is root."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _Made = TypeVar("_Made")
 
@@ -172,17 +174,27 @@ def _container(
         environment=environment,
         mounts=_mounts(spec),
         cap_drop=list(spec.drop),
-        # The network and the shared memory are those of the host, as in Apptainer.
+        # The network is that of the host, as in Apptainer.
         network_mode="host",
-        ipc_mode="host",
-        # SELinux would hide the files of the host.
-        security_opt=["label=disable"],
+        **_rights(spec),
         labels={LABEL: own_label()},
         log_config={"Type": "none"},
         stdin_open=True,
         tty=typed,
     )
     return remove_after(create, lambda made: made.remove(force=True, v=True))
+
+
+def _rights(spec: Spec) -> dict[str, Any]:
+    """Return the rights of a program: root would reach everybody's files in /dev/shm of the host.
+
+    A program of the user shares it, as in Apptainer, and does not become root by a file's bits.
+    """
+    # SELinux would hide the files of the host.
+    options = ["label=disable"]
+    if spec.user:
+        return {"ipc_mode": "host", "security_opt": [*options, "no-new-privileges"]}
+    return {"ipc_mode": "private", "shm_size": _SHARED_MEMORY, "security_opt": options}
 
 
 def _mounts(spec: Spec) -> list[Any]:
