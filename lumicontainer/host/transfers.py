@@ -6,11 +6,13 @@ import re
 import ssl
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from email.message import Message
 from functools import cached_property, partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from io import BufferedReader, BytesIO, RawIOBase
+from ipaddress import ip_address
 from pathlib import Path
 from socket import socket
 from typing import IO, Any, NamedTuple, Protocol, TypeVar
@@ -149,7 +151,8 @@ class Client:
     def _token(self, url: str, fields: dict[str, str], end: float) -> str:
         realm = fields.pop("realm", "")
         # Without a login, anyone gets such a token. Still, no weaker protocol is used for it.
-        if not _is_as_safe(realm, url) or not (self.login == NO_LOGIN or _keeps(realm, url)):
+        is_safe = _is_as_safe(realm, url) and _reach(realm) in ("", _reach(url))
+        if not is_safe or not (self.login == NO_LOGIN or _keeps(realm, url)):
             raise ValueError(f"the registry asks to log in at '{realm}'")
         limits = budget.TOKEN
         end = min(end, time.monotonic() + limits.seconds)
@@ -199,6 +202,20 @@ def json_object(body: bytes) -> dict[str, Any]:
 
 def _is_as_safe(url: str, other: str) -> bool:
     return url.partition("://")[0].lower() in ("https", other.partition("://")[0].lower())
+
+
+def _reach(url: str) -> str:
+    """Return from where alone the address in a URL is reached: "host", "link", or "" for others.
+
+    A cloud gives a machine its passwords at such an address, and a token goes to the registry.
+    """
+    host = ""
+    with suppress(ValueError):
+        host = urlsplit(url).hostname or ""
+        address = ip_address(host)
+        is_own = address.is_loopback or address.is_unspecified
+        return "host" if is_own else "link" if address.is_link_local else ""
+    return "host" if host == "localhost" or host.endswith(".localhost") else ""
 
 
 def _keeps(realm: str, url: str) -> bool:

@@ -247,6 +247,14 @@ def test_an_answer_without_a_token_is_reported(body: bytes) -> None:
     assert len(seen) == 2
 
 
+@pytest.mark.parametrize(
+    "realm", ["http://169.254.169.254/token", "http://[fe80::1]/token", "file:///etc/passwd"]
+)
+def test_a_registry_asks_for_no_token_of_what_only_this_host_reaches(realm: str) -> None:
+    log_in = Answer(401, headers={"WWW-Authenticate": f'Bearer realm="{realm}"'})
+    assert len(refused("the registry asks to log in at", log_in)) == 1
+
+
 @pytest.mark.usefixtures("hurried")
 def test_a_layer_that_ends_early_is_downloaded_once_more(tmp_path: Path) -> None:
     rows = {"config": {"digest": sha256(b"{}")}, "layers": [{"digest": sha256(b"layer")}]}
