@@ -58,11 +58,19 @@ _UNCHANGED = 0xFFFFFFFF
 _NO_FOLLOW = 0x100
 _OWN = (os.getuid(), os.getgid())
 """The ids that PRoot passes to the kernel in place of root's."""
-_REFUSED = (332, 316, 437, 439, 452)
-"""statx, renameat2, openat2, faccessat2 and fchmodat2: PRoot 5.1 passes their paths unchanged.
+_REFUSED = (
+    *(332, 316, 437, 439, 452),  # statx, renameat2, openat2, faccessat2, fchmodat2
+    *(322, 428, 303, 304),  # execveat, open_tree, name_to_handle_at, open_by_handle_at
+    *(425, 426, 427),  # io_uring, which opens files without a call that PRoot sees
+    *(438, 310, 311),  # pidfd_getfd, process_vm_readv and _writev: files and memory of others
+    *range(463, 467),  # setxattrat and its kind
+)
+"""PRoot 5.1 passes the paths of these calls unchanged, so they reach the files of the host.
 
 Programs use older calls if the kernel does not have these.
 """
+_X86_64, _X32 = 0xC000003E, 0x40000000
+"""The convention of calls whose numbers these are, and the mark of another one."""
 
 
 def read_owners(path: Path) -> Owners:
@@ -164,7 +172,10 @@ def listen() -> int:
     Raises ``HostError`` if the kernel does not do that.
     """
     answers = dict.fromkeys(_CALLS, _ASK) | dict.fromkeys(_REFUSED, _UNKNOWN_CALL)
-    program = [(0x20, 0, 0, 0)]  # Load the number of the call.
+    unknown = (0x06, 0, 0, _UNKNOWN_CALL)
+    # Load the convention of the call, then its number.
+    program = [(0x20, 0, 0, 4), (0x15, 1, 0, _X86_64), unknown]
+    program += [(0x20, 0, 0, 0), (0x35, 0, 1, _X32), unknown]
     for number, result in answers.items():
         program += [(0x15, 0, 1, number), (0x06, 0, 0, result)]
     program += [(0x06, 0, 0, _ALLOW)]

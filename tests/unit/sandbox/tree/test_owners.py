@@ -1,5 +1,6 @@
 """Changes of owners that an ordinary user cannot make are recorded, and devices are refused."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -86,3 +87,27 @@ def test_paths_of_calls_that_proot_does_not_know_are_not_used(tree: Path) -> Non
     done, _ = recorded(tree, "strace -f -e trace=statx stat -c %s file")
     assert done.stdout == "0\n"
     assert "ENOSYS" in done.stderr
+
+
+CALL = """
+import ctypes, mmap
+libc = ctypes.CDLL(None, use_errno=True)
+"""
+OTHER_WAYS = {
+    "a ring of calls": "print(libc.syscall(425, 4, bytes(200)), ctypes.get_errno())",
+    "the memory of others": "print(libc.syscall(310, 1, 0, 0, 0, 0, 0), ctypes.get_errno())",
+    "the convention x32": "print(libc.syscall(0x40000027), ctypes.get_errno())",
+    "the convention i386": (
+        "code = mmap.mmap(-1, 4096, prot=7)\n"
+        r"code.write(b'\xb8\x14\x00\x00\x00\xcd\x80\xc3')  # getpid" + "\n"
+        "start = ctypes.addressof(ctypes.c_char.from_buffer(code))\n"
+        "print(-1, -ctypes.CFUNCTYPE(ctypes.c_int)(start)())"
+    ),
+}
+
+
+@pytest.mark.parametrize("script", OTHER_WAYS.values(), ids=OTHER_WAYS)
+def test_calls_that_proot_does_not_see_do_nothing(tree: Path, script: str) -> None:
+    (tree / "call.py").write_text(CALL + script)
+    done, _ = recorded(tree, f"{sys.executable} call.py")
+    assert done.stdout == f"-1 {errno.ENOSYS}\n", done.stderr
