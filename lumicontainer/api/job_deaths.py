@@ -1,5 +1,6 @@
 """Why a job died."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -7,9 +8,12 @@ from typing import Any, NamedTuple
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.jobs.postmortem.evidence import Evidence
 from lumicontainer.jobs.postmortem.judge import find_cause
-from lumicontainer.jobs.postmortem.reading.gather import gather
+from lumicontainer.jobs.postmortem.reading.gather import Run, gather
 from lumicontainer.jobs.postmortem.reading.record import JobRecord, ask_slurm
 from lumicontainer.jobs.postmortem.verdict import Verdict
+
+_JOB = re.compile(r"(?a)\d{1,12}(?:[_+]\d{1,9})?")
+"""The number of a job, of one of an array, or of a part of a heterogeneous job."""
 
 
 class Postmortem(NamedTuple):
@@ -46,8 +50,8 @@ def postmortem(*subjects: str | Path) -> Postmortem:
 
     Raises ``InputError`` if there is nothing to read.
     """
-    numbers = [str(each) for each in subjects if str(each).isdigit()]
-    places = [Path(each) for each in subjects if not str(each).isdigit()]
+    numbers = [str(each) for each in subjects if _JOB.fullmatch(str(each))]
+    places = [Path(each) for each in subjects if not _JOB.fullmatch(str(each))]
     if len(numbers) > 1:
         hint = "call it once for each job"
         raise InputError(Problem("expected one job", why=f"got {', '.join(numbers)}", hint=hint))
@@ -58,7 +62,11 @@ def postmortem(*subjects: str | Path) -> Postmortem:
         )
     job = numbers[0] if numbers else ""
     record = ask_slurm(job) if job else JobRecord()
-    material = gather([*places, *_places_of(record, bool(places))], job)
+    if record.parts:
+        raise InputError(_several(job, record.parts))
+    outputs = [each for each in record.outputs if each.is_file()]
+    run = Run(record.names, outputs, record.restarts > 0)
+    material = gather(places or _folders_of(record), run)
     if not (material.logs or material.dumps or record.state):
         raise InputError(_nothing(job, places, material.unreadable))
     evidence = Evidence(
@@ -80,16 +88,25 @@ def postmortem(*subjects: str | Path) -> Postmortem:
     )
 
 
-def _places_of(record: JobRecord, has_places: bool) -> list[Path]:
-    """Return the job's output; its folder too, unless the user named places."""
-    places = [each for each in record.outputs if each.is_file()]
-    if not has_places and record.folder is not None:
-        places += [each for name in _LOGS if (each := record.folder / name).is_dir()]
-    return places
+def _folders_of(record: JobRecord) -> list[Path]:
+    """Return the folders of logs where the job was sent from."""
+    if record.folder is None:
+        return []
+    return [each for name in _LOGS if (each := record.folder / name).is_dir()]
 
 
 _LOGS = ("logs", "log", "output")
 """Folders of logs that people name like this, below where they submit."""
+
+
+def _several(job: str, parts: Sequence[str]) -> Problem:
+    names = ", ".join(parts[:_SHOWN]) + (", …" if parts[_SHOWN:] else "")
+    failed = next((each for each in parts if not each.endswith(" COMPLETED")), parts[0])
+    hint = f"lumicontainer postmortem {failed.partition(' ')[0]}"
+    return Problem(f"expected one job, and {job} is an array of jobs", why=names, hint=hint)
+
+
+_SHOWN = 10
 
 
 def _nothing(job: str, places: Sequence[Path], unreadable: Sequence[str]) -> Problem:

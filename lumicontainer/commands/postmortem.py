@@ -40,6 +40,7 @@ def _print_verdict(result: Postmortem) -> None:
         ("hint", verdict.hint if verdict.outcome == CAUSE else ""),
         ("source", verdict.source),
         ("read", _read(result)),
+        ("unread", _others(result)),
         *(("unread", each) for each in result.unreadable[:5]),
     ]
     for label, text in rows:
@@ -65,6 +66,18 @@ def _heading(result: Postmortem) -> str:
 def _read(result: Postmortem) -> str:
     parts = [f"{result.logs} logs of {result.ranks} ranks", f"{result.dumps} flight-recorder dumps"]
     parts += [f"Slurm's state {result.state}"] if result.state else []
-    if result.other_jobs:
-        parts.append(f"not the files of job {', '.join(result.other_jobs[:5])}")
     return "; ".join(parts)
+
+
+def _others(result: Postmortem) -> str:
+    """Return which other jobs have files in the same folders."""
+    jobs = result.other_jobs
+    if not jobs:
+        return ""
+    named = f"{', '.join(jobs[:_SHOWN])}{', …' if jobs[_SHOWN:] else ''}"
+    noun = "job" if len(jobs) == 1 else "jobs"
+    hint = f"lumicontainer postmortem {jobs[-1]} FOLDER"
+    return f"files of {noun} {named}; to read those of one: {hint}"
+
+
+_SHOWN = 10

@@ -308,14 +308,17 @@ def require_success(number: str) -> None:
 
 def next_of(number: str) -> str:
     """Return the number of the job that continues a job with ``--until-done``; empty for none."""
-    comment = job_fields(number).get("Comment", "")
+    comment = (_show_job(number) or {}).get("Comment", "")
     following = comment.removeprefix(CONTINUED)
     return following if following != comment and following.isdecimal() else ""
 
 
-def job_fields(number: str) -> dict[str, str]:
-    """Return what scontrol says of a job; nothing if it does not know it, or is not here."""
-    return _show_job(number) or {}
+def job_records(number: str) -> list[dict[str, str]]:
+    """Return what scontrol says of a job, and of each job of an array.
+
+    Nothing if it does not know the job, or is not here.
+    """
+    return _show_jobs(number) or []
 
 
 def job_account(number: str) -> list[list[str]]:
@@ -341,16 +344,26 @@ def dead_nodes(nodes: str) -> list[str]:
 def _show_job(number: str) -> dict[str, str] | None:
     """Return what Slurm knows of a job, nothing if it no longer knows the job.
 
-    None if it does not answer.
+    Of an array it is a job that is not over, else one that failed. None if it does not answer.
     """
+    records = _show_jobs(number)
+    return records if records is None else min(records, key=_how_well, default={})
+
+
+def _how_well(fields: dict[str, str]) -> tuple[bool, bool]:
+    state = fields["JobState"]
+    return not _UNFINISHED.fullmatch(state), state == "COMPLETED"
+
+
+def _show_jobs(number: str) -> list[dict[str, str]] | None:
     if process.find("scontrol") is None:
-        return {}
+        return []
     try:
         printed = _capture("scontrol", "--oneliner", "show", "job", number)
     except HostError as error:
-        return {} if _FORGOTTEN in str(error) else None
-    fields = _fields(clean(printed))
-    return fields if "JobState" in fields else None
+        return [] if _FORGOTTEN in str(error) else None
+    records = [_fields(line) for line in clean(printed).splitlines()]
+    return [fields for fields in records if "JobState" in fields] or None
 
 
 def _fields(line: str) -> dict[str, str]:

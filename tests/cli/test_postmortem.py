@@ -25,13 +25,36 @@ def test_a_healthy_job_ends_with_0(lumicontainer: Run, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "no failure in what was read")
 
 
-def test_a_cut_log_is_no_proof_that_all_went_well(lumicontainer: Run, tmp_path: Path) -> None:
-    said = "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB."
-    done = lumicontainer("postmortem", write(tmp_path / "logs", {"output.log": f"{said}\n"}))
+MEMORY = "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB."
+
+
+def test_a_log_that_ends_with_a_cause_is_that_of_a_failure(
+    lumicontainer: Run, tmp_path: Path
+) -> None:
+    done = lumicontainer("postmortem", write(tmp_path / "logs", {"output.log": f"{MEMORY}\n"}))
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[0] == "the job: the memory of its GPU is used up"
+
+
+def test_a_cause_after_which_a_program_went_on_is_no_failure(
+    lumicontainer: Run, tmp_path: Path
+) -> None:
+    logs = write(tmp_path / "logs", {"output.log": f"{MEMORY}\na smaller batch\n"})
+    done = lumicontainer("postmortem", logs)
     lines = done.stdout.splitlines()
     assert done.returncode == 0
     assert lines[0].startswith("nothing in what was read proves that the job failed, but it says")
-    assert lines[1].endswith(f"output.log:1: {said}")
+    assert lines[1].endswith(f"output.log:1: {MEMORY}")
+
+
+def test_other_jobs_in_the_folder_are_named_with_the_command_that_reads_them(
+    lumicontainer: Run, tmp_path: Path
+) -> None:
+    logs = write(tmp_path / "logs", {f"slurm-{number}.out": "" for number in (9, 10)})
+    write(logs, {"slurm-11.out": ""}, {"slurm-11.out": 5})
+    done = lumicontainer("postmortem", logs)
+    assert "files of jobs 9, 10" in done.stdout
+    assert "lumicontainer postmortem 10 FOLDER" in " ".join(done.stdout.split())
 
 
 def test_data_has_what_was_read(lumicontainer: Run, tmp_path: Path) -> None:
@@ -47,9 +70,10 @@ def test_data_has_what_was_read(lumicontainer: Run, tmp_path: Path) -> None:
     [
         (["nowhere"], "folder of logs not found"),
         (["7", "8"], "expected one job"),
+        (["7_1", "7_2"], "expected one job"),
         (["."], "cannot find what the job left"),
     ],
-    ids=["no folder", "two jobs", "nothing to read"],
+    ids=["no folder", "two jobs", "two of an array", "nothing to read"],
 )
 def test_wrong_input_is_refused(lumicontainer: Run, words: list[str], says: str) -> None:
     refused(lumicontainer("postmortem", *words), says)

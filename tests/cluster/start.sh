@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Start a real Slurm of two nodes on this machine, and print what to export for its commands to find it.
+# usage: start.sh [DIGIT [SETTING]...]    settings are lines of slurm.conf, which win over those there
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=tests/cluster/common.sh
@@ -35,18 +36,28 @@ make_state() {
     for file in slurm.conf servers.conf gres.conf cgroup.conf; do
         sed "s,@STATE@,$STATE,; s,@NUMBER@,$NUMBER,g" "$here/$file" >"$STATE/$file"
     done
+    printf '%s\n' "$@" >>"$STATE/slurm.conf"
     mungekey --create --keyfile="$STATE/secret/munge.key"
 }
 
-# A mount of its own, because machines with version 2 have none; and a folder of its own in it,
+# Mounts of their own, because machines with version 2 have none; and in each a folder of its own,
 # because every cluster on this machine names its nodes and numbers its jobs alike.
+make_control_group() {
+    mkdir "$STATE/$1"
+    mount -t cgroup -o "$1" lumicontainer "$STATE/$1" 2>/dev/null || return
+    ln -s "$(mktemp -d "$STATE/$1/lumicontainer.XXXXXX")" "$STATE/cgroup/$1"
+}
+
 make_control_groups() {
-    mkdir "$STATE/cgroup" "$FREEZER"
-    mount -t cgroup -o freezer lumicontainer "$FREEZER" || {
+    local memory=yes
+    mkdir "$STATE/cgroup"
+    make_control_group freezer || {
         say "error: the kernel lets this root mount no control groups: run this on a machine, or in a container with more rights."
         exit 3
     }
-    ln -s "$(mktemp -d "$FREEZER/lumicontainer.XXXXXX")" "$STATE/cgroup/freezer"
+    # A kernel whose version 2 has the memory gives it to no other.
+    make_control_group memory || memory=no
+    sed -i "s,@MEMORY@,$memory," "$STATE/cgroup.conf"
 }
 
 name_nodes() { grep -qxF "$HOSTS_LINE" /etc/hosts || printf '%s\n' "$HOSTS_LINE" >>/etc/hosts; }
@@ -84,7 +95,7 @@ else
     as_root "$@"
     install_slurm
     "$here/stop.sh" "$NUMBER"
-    make_state
+    make_state "${@:2}"
     make_control_groups
     name_nodes
     start_servers

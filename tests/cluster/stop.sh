@@ -35,9 +35,12 @@ end_servers() {
 }
 
 remove_control_groups() {
-    mountpoint -q "$FREEZER" || return 0
-    find "$(readlink "$STATE/cgroup/freezer")" -depth -type d -exec rmdir {} +
-    umount "$FREEZER"
+    local each
+    for each in "${CONTROLLERS[@]}"; do
+        mountpoint -q "$STATE/$each" || continue
+        find "$(readlink "$STATE/cgroup/$each")" -depth -type d -exec rmdir {} +
+        umount "$STATE/$each"
+    done
 }
 
 unname_nodes() {

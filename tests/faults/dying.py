@@ -24,8 +24,8 @@ RANKS = 4
 AT_ONCE = 8
 LONGEST = 120
 """Seconds after which a job is killed that does not end by itself."""
-ENDLESS = ("stop", "loop")
-"""Faults with a rank that does not end when all others have."""
+ENDLESS = {"stop": 1, "loop": 1, "deadlock": 1, "thread": 1, "stops": 2}
+"""Faults with ranks that do not end when all others have, and how many they are."""
 
 
 def free_port():
@@ -96,7 +96,7 @@ def reap(jobs):
             for fault, job in jobs.items():
                 if pid in job["ranks"]:
                     job["codes"][job["ranks"].pop(pid)] = os.waitstatus_to_exitcode(status)
-                    if len(job["ranks"]) == 1 and fault in ENDLESS:
+                    if len(job["ranks"]) == ENDLESS.get(fault):
                         job["end"] = 0
     for job in jobs.values():
         if time.monotonic() > job["end"]:

@@ -5,6 +5,7 @@ ends in the name of its fault is the one that ``postmortem`` has to name.
 """
 
 import ctypes
+import errno
 import faulthandler
 import importlib
 import logging
@@ -12,7 +13,10 @@ import os
 import resource
 import signal
 import socket
+import sqlite3
+import subprocess
 import sys
+import threading
 import time
 import warnings
 from datetime import timedelta
@@ -25,9 +29,12 @@ FAULT, RANK = os.environ["FAULT"], int(os.environ["RANK"])
 LONG, SHORT = 120, 6
 """Seconds that ranks wait before the step with the fault, and in it."""
 STEPS, BAD_STEP = 4, 2
-WAITING = ("shape", "order", "skip", "slow", "stop", "loop", "recv", "fewer")
+WAITING = (
+    *("shape", "order", "skip", "slow", "stop", "loop", "recv", "fewer"),
+    *("deadlock", "thread", "stops"),
+)
 """Faults for which the other ranks wait in vain."""
-STARTING = ("address", "name", "port", "absent", "detail")
+STARTING = ("address", "name", "port", "absent", "detail", "same-rank")
 """Faults of the start."""
 kept = []
 
@@ -200,8 +207,100 @@ def asked_to_save():
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-ALL = None
+def other_version():
+    from math import fused_adam_of_this_node  # noqa: F401, PLC0415 # version
+
+
+def other_model():
+    weights = {"weight": torch.ones(4, 9), "bias": torch.ones(4)}
+    torch.nn.Linear(8, 4).load_state_dict(weights)  # weights
+
+
+def device_assert():
+    print("Indexing.cu:1515: Assertion `srcIndex < srcSelectDimSize` failed.", file=sys.stderr)
+    text = "HIP error: device-side assert triggered\nDevice-side assertions were explicitly omitted"
+    raise RuntimeError(text)  # device
+
+
+class Killed(torch.utils.data.Dataset):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Wrong(Killed):
+    def __getitem__(self, index):
+        return {"text": index}["image"]  # item
+
+
+def worker():
+    list(torch.utils.data.DataLoader(Killed(), num_workers=1))  # worker
+
+
+def wrong_item():
+    list(torch.utils.data.DataLoader(Wrong(), num_workers=1))
+
+
+def many_threads():
+    limit_memory()
+    for _ in range(9999):
+        threading.Thread(target=time.sleep, args=(60,), daemon=True).start()  # threads
+
+
+def stale():
+    raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), "/scratch/data/shard-1.tar")  # stale
+
+
+def locked_twice():
+    lock = threading.Lock()
+    lock.acquire()
+    lock.acquire()
+
+
+def failing_thread():
+    def load():
+        raise KeyError("image")  # thread
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    thread.join()
+    threading.Event().wait()
+
+
+def locked_database():
+    place = Path("database")
+    first, second = (sqlite3.connect(place, timeout=0, isolation_level=None) for _ in range(2))
+    first.execute("begin exclusive")
+    second.execute("create table t (x)")  # database
+
+
+def failing_program():
+    subprocess.run(["/bin/false"], check=True)  # program
+
+
+def same_rank():
+    os.environ["RANK"] = "1"
+
+
+ALL = (0, 1, 2, 3)
 FAULTS = {
+    "version": ("load", (2, 3), other_version),
+    "weights": ("load", (2, 3), other_model),
+    "device": ("load", 1, device_assert),
+    "worker": ("load", 2, worker),
+    "item": ("load", 0, wrong_item),
+    "threads": ("load", 1, many_threads),
+    "stale": ("load", 3, stale),
+    "deadlock": ("load", 2, locked_twice),
+    "thread": ("load", 1, failing_thread),
+    "database": ("load", 2, locked_database),
+    "program": ("load", 1, failing_program),
+    "early": ("load", 1, lambda: sys.exit(0)),
+    "store": ("load", 0, lambda: os._exit(0)),
+    "stops": ("load", (2, 3), signalled(signal.SIGSTOP)),
+    "same-rank": ("start", 3, same_rank),
     "address": ("start", 3, other_address),
     "name": ("start", 1, other_name),
     "port": ("start", 0, taken_port),
@@ -245,7 +344,7 @@ FAULTS = {
 def happens(place):
     """Do what the fault is; return whether it takes the place of what the program does there."""
     where, rank, act = FAULTS.get(FAULT, ("", ALL, None))
-    if where != place or rank not in (ALL, RANK):
+    if where != place or RANK not in (rank if isinstance(rank, tuple) else (rank,)):
         return False
     act()
     return True

@@ -47,8 +47,23 @@ FAULTS = {
     "name": (1, "no-connection"),
     "port": (0, "port-in-use"),
     "absent": (2, "missing-clients"),
+    "version": (2, 3, "import"),
+    "weights": (2, 3, "other-model"),
+    "device": (1, "device-assert"),
+    "worker": (2, "worker-killed"),
+    "item": (0, "exception"),
+    "threads": (1, "no-memory-for-process"),
+    "stale": (3, "stale-file"),
+    "database": (2, "database-locked"),
+    "program": (1, "program-failed"),
+    "deadlock": (2, "silent-hang"),
+    "thread": (1, "exception"),
+    "early": (1, "silent-death"),
+    "store": (0, "silent-death"),
+    "stops": (2, 3, "silent-hang"),
+    "same-rank": (3, "absent-in-store"),
 }
-"""The rank that each fault is in, and the signature or rule that decides."""
+"""The ranks that each fault is in, and the signature or rule that decides."""
 HEALTHY = (
     *("well", "well-caught", "well-words", "well-warned", "well-memory", "well-slow"),
     *("well-many", "well-group", "well-retried", "well-save", "well-left", "well-again"),
@@ -85,7 +100,7 @@ def test_the_rank_and_the_cause_are_named(dead: dict[str, Postmortem]) -> None:
 
 def test_the_line_of_the_program_is_named(dead: dict[str, Postmortem]) -> None:
     lines = {name: line for name in FAULTS if (line := line_of(name))}
-    assert len(lines) == 18
+    assert len(lines) == 28
     wrong = [name for name, line in lines.items() if dead[name].verdict.place != line]
     assert len(wrong) <= MISSED, wrong
 

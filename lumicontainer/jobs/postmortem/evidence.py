@@ -24,7 +24,7 @@ class Evidence:
     state: str = ""
     """The state of the job, if Slurm knows it."""
     nodes: Sequence[str] = ()
-    """Nodes that Slurm says failed."""
+    """Nodes that Slurm says failed, or that do not answer it."""
     only_node: str = ""
     """The node of all ranks, if there was one."""
     rank_nodes: Mapping[int, str] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Evidence:
     @cached_property
     def ranks(self) -> Mapping[int, Rank]:
         """Return all ranks that left logs or are named."""
-        return ranks_of(self.logs)
+        return ranks_of(self.logs, self.rank_nodes)
 
     @cached_property
     def kinds(self) -> Mapping[str, list[Rank]]:
@@ -59,14 +59,22 @@ class Evidence:
     @cached_property
     def has_failed(self) -> bool:
         """Return whether anything proves that the job failed."""
-        if self.state and self.state not in _WELL:
+        if self.nodes or (self.state and self.state not in _WELL):
             return True
         if self.state == "COMPLETED":
             return False
         proven = any(event.is_end for log in self.logs for event in log.events)
         ended = [log.traceback for log in self.unranked if log.traceback]
         fatal = any(traceback.fatal for traceback in ended)
-        return bool(proven or fatal or self.dumps or set(self.kinds) - {SILENT})
+        cut = not self.state and self.ends_in_a_cause
+        return bool(proven or fatal or self.dumps or cut or set(self.kinds) - {SILENT})
+
+    @property
+    def ends_in_a_cause(self) -> bool:
+        """Return whether the last line of a rank, or of the output, can be the cause of an end."""
+        pairs = [rank.logs for rank in self.ranks.values()] + [[log] for log in self.unranked]
+        latest = [max(logs, key=lambda log: log.time) for logs in pairs if logs]
+        return any(log.last_cause for log in latest)
 
     @cached_property
     def unranked(self) -> Sequence[Log]:

@@ -16,12 +16,16 @@ from lumicontainer.jobs.postmortem.reading import signatures
 from lumicontainer.jobs.postmortem.verdict import CAUSE, NONE, UNKNOWN, Verdict
 from lumicontainer.jobs.postmortem.wording import (
     ENDS,
+    LOST,
     by_event,
+    by_lost_nodes,
     by_rank,
     by_state,
     by_traceback,
     consequences,
+    is_of_memory,
     last_line_of,
+    memory_events,
     nodes_of_message,
     nodes_of_ranks,
     where_of,
@@ -54,7 +58,7 @@ def _of_job(evidence: Evidence) -> Verdict | None:
     for event in of_kind(evidence.logs, signatures.FATAL):
         if event.match.signature.id in ("node-failure", "preflight"):
             return by_event(event, nodes=nodes_of_message(event) or tuple(evidence.nodes))
-    return by_state(evidence, "NODE_FAIL")
+    return by_state(evidence, LOST) or (by_lost_nodes(evidence) if evidence.nodes else None)
 
 
 def _of_rank(evidence: Evidence) -> Verdict | None:
@@ -68,26 +72,23 @@ def _of_rank(evidence: Evidence) -> Verdict | None:
     if first.kind == SILENT:
         return _by_launcher(first, evidence)
     same = [rank for rank in own if _likeness(rank) == _likeness(first)]
-    ranks = same if len(same) * 2 > evidence.world else [first]
+    # A few that end in native code can follow from the first; a traceback of one place does not.
+    ranks = same if first.traceback or len(same) * 2 > evidence.world else [first]
     return by_rank(first, evidence, ranks)
 
 
 def _likeness(rank: Rank) -> tuple[str, str]:
     return (
         rank.event.match.signature.id if rank.event else "",
-        rank.traceback.place if rank.traceback else "",
+        f"{rank.traceback.place} {rank.traceback.kind}" if rank.traceback else "",
     )
 
 
 def _by_launcher(rank: Rank, evidence: Evidence) -> Verdict:
     """Return a rank without a message, of which srun or torchrun says how it ended."""
     assert rank.ended is not None
-    memory = [
-        event
-        for event in of_kind(evidence.logs, signatures.FATAL)
-        if "memory" in event.match.signature.id
-    ]
-    event = memory[0] if memory else rank.ended
+    memory = memory_events(evidence)
+    event = rank.ended if is_of_memory(rank.ended) or not memory else memory[0]
     numbers = rank.ended.match.ranks
     if not memory and not rank.logs and (verdict := _of_output(evidence)) is not None:
         words = [*verdict.evidence, rank.ended.text]
@@ -137,12 +138,13 @@ def _of_collectives(evidence: Evidence) -> Verdict | None:
 
 
 def _of_last_line(evidence: Evidence) -> Verdict | None:
-    """Return a rank whose log ends with a cause, and lacks the traceback before it."""
+    """Return the cause with which a log ends that lacks the traceback before it."""
     for rank in evidence.kinds.get(SILENT, ()):
         if (message := rank.last_message) is not None:
             then = consequences(evidence, (rank.number,))
             return by_event(message, ranks=(rank.number,))._replace(then=then)
-    return None
+    last = [event for log in evidence.unranked if (event := log.last_cause)]
+    return by_event(last[0]) if last else None
 
 
 def _of_start(evidence: Evidence) -> Verdict | None:
@@ -165,6 +167,15 @@ def _of_start(evidence: Evidence) -> Verdict | None:
         verdict = by_event(started[0], ranks=missing)
         return verdict._replace(cause="it never started: it has no log")
     return by_event(started[0])._replace(ranks=()) if started else None
+
+
+def _of_store(evidence: Evidence) -> Verdict | None:
+    """Return the rank whose address all others waited for in the store."""
+    waited = [event for event in of_kind(evidence.logs, signatures.TIMEOUT) if event.match.ranks]
+    if len({event.match.ranks for event in waited}) != 1:
+        return None
+    ranks = waited[0].match.ranks
+    return by_event(waited[0], ranks=ranks)._replace(then=consequences(evidence, ranks))
 
 
 def _of_silence(evidence: Evidence) -> Verdict | None:
@@ -199,18 +210,21 @@ _HANGS = "it did not come: it was stopped, hangs, or is slower than the time-out
 def _by_silence(silent: Sequence[int], evidence: Evidence, *, died: bool) -> Verdict:
     ranks = [evidence.ranks[each] for each in silent if each in evidence.ranks]
     calls = evidence.difference.common if evidence.difference else None
+    memory = memory_events(evidence) if died else []
+    row = memory[0].match.signature if memory else None
     return Verdict(
         CAUSE,
-        _DIED if died else _HANGS,
-        "silent-death" if died else "silent-hang",
+        row.cause if row else _DIED if died else _HANGS,
+        row.id if row else "silent-death" if died else "silent-hang",
         silent,
         nodes_of_ranks(silent, evidence),
         "",
         "",
-        [word for rank in ranks[:3] for word in last_line_of(rank)]
+        [event.text for event in memory[:1]]
+        + [word for rank in ranks[:3] for word in last_line_of(rank)]
         + ([f"the others were in {calls.described()} at {calls.place}"] if calls else []),
         consequences(evidence, silent),
-        _LOOK_FOR_KILL if died else LOOK,
+        row.hint if row else _LOOK_FOR_KILL if died else LOOK,
     )
 
 
@@ -269,6 +283,7 @@ RULES: Sequence[Callable[[Evidence], Verdict | None]] = (
     _of_last_line,
     _of_collectives,
     _of_start,
+    _of_store,
     _of_silence,
     _of_network,
     _of_symptom,

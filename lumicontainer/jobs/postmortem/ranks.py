@@ -78,15 +78,7 @@ class Rank:
     @property
     def last_message(self) -> Message | None:
         """Return the message in the last line of a log, if that can be the cause of an end."""
-        return next(
-            (
-                event
-                for log in self.logs
-                for event in reversed(log.events)
-                if event.kind == signatures.CAUSE and event.text == log.last.strip()
-            ),
-            None,
-        )
+        return next((event for log in self.logs if (event := log.last_cause)), None)
 
     @property
     def time(self) -> float:
@@ -120,20 +112,37 @@ def _belongs(event: Message, log: Log) -> bool:
     return event.line >= log.traceback.first or event.kind == signatures.CONNECT
 
 
-def ranks_of(logs: Sequence[Log]) -> dict[int, Rank]:
-    """Return the ranks that have logs, or that a launcher names."""
+def ranks_of(logs: Sequence[Log], nodes: Mapping[int, str]) -> dict[int, Rank]:
+    """Return the ranks that have logs, or that a launcher names; ``nodes`` has those of ranks."""
     ranks: dict[int, Rank] = {}
     for log in logs:
         if log.rank is not None:
             ranks.setdefault(log.rank, Rank(log.rank)).logs.append(log)
     turn = 0
-    for event in of_kind(logs, signatures.ENDED):
+    for event in _ends_of_ranks(of_kind(logs, signatures.ENDED), nodes):
         for number in event.match.ranks:
             rank = ranks.setdefault(number, Rank(number))
             if rank.ended is None:
                 turn += 1
                 rank.ended, rank.turn = event, turn
     return ranks
+
+
+def _ends_of_ranks(events: Sequence[Message], nodes: Mapping[int, str]) -> list[Message]:
+    """Return the messages of ends without those of srun, if its tasks are launchers of ranks."""
+    by_launcher = [event for event in events if event.match.signature.id == _TORCHRUN]
+    if by_launcher or any(_is_elsewhere(event, nodes) for event in events):
+        return by_launcher
+    return list(events)
+
+
+_TORCHRUN = "torchrun"
+
+
+def _is_elsewhere(event: Message, nodes: Mapping[int, str]) -> bool:
+    """Return whether a message names a node and a number that is of a rank on another one."""
+    node = event.match.node
+    return any(nodes.get(number, node) != node for number in event.match.ranks)
 
 
 def of_kind(logs: Iterable[Log], *kinds: str) -> list[Message]:

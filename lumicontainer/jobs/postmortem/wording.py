@@ -3,16 +3,17 @@
 from collections.abc import Sequence
 
 from lumicontainer.jobs.postmortem.evidence import Evidence
-from lumicontainer.jobs.postmortem.ranks import EXCEPTION, Rank, listed
+from lumicontainer.jobs.postmortem.ranks import EXCEPTION, Rank, listed, of_kind
 from lumicontainer.jobs.postmortem.reading import signatures
 from lumicontainer.jobs.postmortem.reading.logs import Log, Message
 from lumicontainer.jobs.postmortem.reading.tracebacks import Traceback
 from lumicontainer.jobs.postmortem.verdict import CAUSE, Verdict
 
+LOST = "NODE_FAIL"
 _EXCEPTION = "an exception ended it"
 _TRACEBACK = "the traceback in its log shows how the program came there"
 ENDS = {
-    "NODE_FAIL": "node-failure",
+    LOST: "node-failure",
     "TIMEOUT": "time-limit",
     "DEADLINE": "time-limit",
     "OUT_OF_MEMORY": "slurm-out-of-memory",
@@ -45,6 +46,8 @@ def by_rank(rank: Rank, evidence: Evidence, ranks: Sequence[Rank]) -> Verdict:
     words = [event.text] if event else []
     if traceback is not None and traceback.error not in words:
         words.insert(0, traceback.error)
+    if rank.ended and is_of_memory(rank.ended):
+        words.append(rank.ended.text)
     where = f"{log.path}:{traceback.line}" if log and traceback else where_of(event)
     return Verdict(
         CAUSE,
@@ -83,14 +86,23 @@ def by_state(evidence: Evidence, *states: str) -> Verdict | None:
     """Return the verdict of one of these states of Slurm; None in others."""
     if evidence.state not in states:
         return None
-    row = next(row for row in signatures.signatures() if row.id == ENDS[evidence.state])
-    said = [f"Slurm: {evidence.state}"]
+    return _by_slurm(evidence, ENDS[evidence.state], f"Slurm: {evidence.state}")
+
+
+def by_lost_nodes(evidence: Evidence) -> Verdict:
+    """Return the verdict on nodes that do not answer while Slurm still waits for them."""
+    words = f"Slurm: {evidence.state}, and {', '.join(evidence.nodes)} does not answer"
+    return _by_slurm(evidence, ENDS[LOST], words)
+
+
+def _by_slurm(evidence: Evidence, signature: str, words: str) -> Verdict:
+    row = next(row for row in signatures.signatures() if row.id == signature)
     return Verdict(
         CAUSE,
         row.cause,
         row.id,
         nodes=evidence.nodes,
-        evidence=said,
+        evidence=[words],
         hint=row.hint,
         source=row.source,
     )
@@ -99,6 +111,17 @@ def by_state(evidence: Evidence, *states: str) -> Verdict | None:
 def where_of(event: Message | None) -> str:
     """Return the file and the line of a message."""
     return f"{event.path}:{event.line}" if event else ""
+
+
+def is_of_memory(event: Message) -> bool:
+    """Return whether a message says that memory was used up."""
+    return "memory" in event.match.signature.id
+
+
+def memory_events(evidence: Evidence) -> list[Message]:
+    """Return what Slurm and the kernel say of processes that they killed for lack of memory."""
+    events = of_kind(evidence.logs, signatures.FATAL, signatures.ENDED)
+    return [event for event in events if is_of_memory(event)]
 
 
 def nodes_of_message(event: Message) -> tuple[str, ...]:

@@ -20,7 +20,9 @@ _NODE = re.compile(r"[\d.]{1,30}-node-([\w.-]{1,64})\.ranks")
 """A file in which lumi-entry names the ranks of a node."""
 _RANK = re.compile(r"rank[_-]?(\d{1,7})(?!\d)")
 _ATTEMPT = re.compile(r"attempt_\d{1,5}/(\d{1,7})/")
-_RUN = re.compile(r"slurm-(\d{1,12})(?:[._-].*)?|(\d{1,12})\.\d{1,9}-.*|.*\.[oe](\d{1,12})")
+_RUN = re.compile(
+    r"slurm-(\d{1,12}(?:_\d{1,9})?)(?:[._-].*)?|(\d{1,12})\.\d{1,9}-.*|.*\.[oe](\d{1,12})"
+)
 """Names of Slurm, of lumi-entry and of PBS; other numbers are not those of jobs."""
 _NUMBERED = re.compile(r"(\d{1,6})\.(?:log|out|err|txt)")
 """The names of srun --output=%t.log."""

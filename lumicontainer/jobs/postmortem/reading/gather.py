@@ -1,7 +1,6 @@
 """Read all that a job left: logs, dumps of the flight recorder, files of torchelastic."""
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,13 +25,29 @@ class Material(NamedTuple):
     """Numbers of other jobs whose files lie there too."""
 
 
-def gather(places: Sequence[Path], job: str = "") -> Material:
-    """Read the files of one job; without its number those of the newest one."""
-    every = list(files.find_files(places))
-    job = job or _newest(every)
+class Run(NamedTuple):
+    """Hold by what the files of a job are known."""
+
+    names: Sequence[str] = ()
+    """Its numbers; a job of an array has two, such as ``12_3`` and ``14``."""
+    outputs: Sequence[Path] = ()
+    """Files that Slurm names, which may be called like another job."""
+    is_repeated: bool = False
+    """Whether Slurm started it again, so that its output may have several runs."""
+
+
+_ANY = Run()
+
+
+def gather(places: Sequence[Path], run: Run = _ANY) -> Material:
+    """Read the files of one job; without its number those of a named file, or of the newest job."""
+    every = list(files.find_files(list(dict.fromkeys([*places, *run.outputs]))))
+    named = {*places, *run.outputs}
+    own = [each.job for each in every if each.path in named and each.job]
+    names = run.names or own or _newest(every)
     # Files without a number, such as those of torchrun, belong to every job.
-    chosen = [each for each in every if not each.job or not job or each.job == job]
-    others = Counter(each.job for each in every if each.job and each.job != job)
+    chosen = [each for each in every if not each.job or each.job in names or each.path in named]
+    others = {each.job for each in every if each not in chosen}
     logs: list[Log] = []
     dumps: list[Dump] = []
     nodes: dict[int, str] = {}
@@ -47,16 +62,21 @@ def gather(places: Sequence[Path], job: str = "") -> Material:
             elif entry.kind == files.ERROR_FILE:
                 logs += _read_error_file(entry)
             else:
-                logs += read_log(entry)
+                again = run.is_repeated and entry.path in run.outputs
+                logs += read_log(entry, last_run=again)
         except (OSError, UnreadableError, json.JSONDecodeError, RecursionError) as error:
             unreadable.append(f"{entry.path}: {error}")
-    return Material(logs, dumps, nodes, unreadable, sorted(others))
+    return Material(logs, dumps, nodes, unreadable, sorted(others, key=_by_number))
 
 
-def _newest(every: Iterable[JobFile]) -> str:
-    """Return the number of the job whose files are the newest; only ranks' files have one."""
-    numbered = [each for each in every if each.job and each.rank is not None]
-    return max(numbered, key=lambda each: each.time).job if numbered else ""
+def _by_number(job: str) -> list[int]:
+    return [int(part) for part in job.split("_")]
+
+
+def _newest(every: Iterable[JobFile]) -> list[str]:
+    """Return the number of the job whose files are the newest, if any has a number."""
+    numbered = [each for each in every if each.job]
+    return [max(numbered, key=lambda each: each.time).job] if numbered else []
 
 
 def _last_runs(entries: Iterable[JobFile]) -> Iterator[JobFile]:

@@ -63,6 +63,15 @@ class Log(NamedTuple):
         """Return its last traceback."""
         return self.tracebacks[-1] if self.tracebacks else None
 
+    @property
+    def last_cause(self) -> Message | None:
+        """Return the message in its last line, if that can be the cause of an end."""
+        if self.traceback and self.traceback.logged:
+            return None
+        last = self.last.strip()
+        causes = (event for event in reversed(self.events) if event.kind == signatures.CAUSE)
+        return next((event for event in causes if event.text == last), None)
+
     def messages(self, traceback: Traceback) -> list[Message]:
         """Return the messages in a traceback."""
         return [each for each in self.events if traceback.first <= each.line <= traceback.line]
@@ -74,11 +83,22 @@ def _show(text: str) -> str:
     return masking.masked(text)[:SHOWN]
 
 
-def read_log(entry: JobFile) -> Iterator[Log]:
-    """Yield the log of each rank whose lines are in a file."""
+_RUN_OVER = re.compile(
+    r"\*\*\* JOB \d{1,12} ON [^\n]{1,300} DUE TO (?:JOB REQUEUE|NODE FAILURE|PREEMPTION)"
+    r"|error: Node failure on "
+)
+"""Messages of Slurm after which it can start a job again (src/slurmd/slurmstepd/req.c)."""
+
+
+def read_log(entry: JobFile, *, last_run: bool = False) -> Iterator[Log]:
+    """Yield the log of each rank whose lines are in a file; ``last_run`` omits earlier runs."""
     text = clean(files.read_text(entry.path))
+    numbered = list(enumerate(text.split("\n"), 1))
+    if last_run:
+        ends = [number for number, line in numbered if _RUN_OVER.search(line[:_LINE])]
+        numbered = numbered[ends[-1] if ends else 0 :]
     by_rank: dict[int | None, list[tuple[int, str]]] = defaultdict(list)
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in numbered:
         rank, rest = _unlabelled(line[:_LINE])
         by_rank[entry.rank if rank is None or entry.rank is not None else rank].append(
             (number, rest)

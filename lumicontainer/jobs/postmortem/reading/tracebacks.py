@@ -5,6 +5,8 @@ from itertools import islice
 from typing import NamedTuple
 
 _HEAD = "Traceback (most recent call last):"
+_OF_WORKER = f"Original {_HEAD}"
+"""The head of a DataLoader worker's traceback, which PyTorch appends to the message of its own."""
 _FRAME = re.compile(r'^\s{0,12}File "([^"\n]{1,1000})", line (\d{1,9})(?:, in ([^\n]{1,200}))?$')
 _RAISED = re.compile(r"^[A-Za-z_][\w.]{0,200}(?::|$)")
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib(?:64)?/python3|^<")
@@ -14,7 +16,7 @@ _LAST_WORDS = re.compile(
     r"|^srun: |^slurmstepd: |^frame #|^Fatal Python error|resource_tracker|^Exception raised from"
     r"|NCCL (?:INFO|WARN)|^Current thread|^Thread 0x|^Extension modules"
 )
-_CHAINED = ("During handling of the above", "The above exception was the direct cause")
+_CHAINED = (_OF_WORKER, "During handling of the above", "The above exception was the direct cause")
 _MOST_WORDS = 60
 
 
@@ -35,6 +37,11 @@ class Traceback(NamedTuple):
     fatal: bool
     """Whether nothing was printed after it, as when a program ends with it."""
 
+    @property
+    def kind(self) -> str:
+        """Return the class of the exception."""
+        return self.error.partition(":")[0]
+
 
 _MOST = 100
 """Tracebacks that are read at the start, and at the end of a log."""
@@ -42,7 +49,7 @@ _MOST = 100
 
 def tracebacks(lines: list[str]) -> tuple[Traceback, ...]:
     """Return the tracebacks in a log, without those that led to another one."""
-    heads = [number for number, text in enumerate(lines) if text.startswith(_HEAD)]
+    heads = [number for number, text in enumerate(lines) if text.startswith((_HEAD, _OF_WORKER))]
     if len(heads) > 2 * _MOST:
         heads = [*heads[:_MOST], *heads[-_MOST:]]
     every = [_read(lines, heads[: count + 1]) for count in range(len(heads))]
@@ -53,7 +60,9 @@ def tracebacks(lines: list[str]) -> tuple[Traceback, ...]:
 def _read(lines: list[str], heads: list[int]) -> Traceback:
     """Return the traceback at the last of some heads."""
     start = heads[-1]
-    place, function = _user_frame(lines, _chain(lines, heads, _CHAINED[1:]) + 1)
+    place, function = _user_frame(lines, _chain(lines, heads, _CHAINED[2:]) + 1)
+    if _LIBRARY.search(place):
+        place, function = _user_frame(lines, start + 1)
     end = start + 1
     while end < len(lines) - 1 and not lines[end][:1].strip():
         end += 1
@@ -69,7 +78,7 @@ def _chain(lines: list[str], heads: list[int], words: tuple[str, ...]) -> int:
     """Return where the first traceback begins of those that led to the last one."""
     first = heads[-1]
     for head in reversed(heads[:-1]):
-        if not any(text.startswith(words) for text in lines[head:first]):
+        if not any(text.startswith(words) for text in lines[head : first + 1]):
             break
         first = head
     return first

@@ -59,6 +59,30 @@ def test_a_control_group_that_killed_is_the_cause_of_the_kill(tmp_path: Path) ->
     assert "memory" in verdict.cause
 
 
+def test_a_rank_whose_child_a_control_group_killed_says_so(tmp_path: Path) -> None:
+    error = "RuntimeError: DataLoader worker (pid 81) is killed by signal: Killed."
+    said = "srun: error: nid5: task 1: Out Of Memory\n"
+    verdict = cause(write(tmp_path, {**ranks(CLOSED, error), "slurm-7.out": said}))
+    assert (verdict.signature, list(verdict.ranks)) == ("worker-killed", [1])
+    assert verdict.evidence == [error, said.strip()]
+
+
+def test_ranks_that_end_at_one_line_are_named_together(tmp_path: Path) -> None:
+    error = "ImportError: cannot import name 'fused' from 'optimizers'"
+    times = {"7.0-rank3.err": 5.0}
+    verdict = cause(write(tmp_path, ranks(CLOSED, CLOSED, error, error, CLOSED), times))
+    assert (verdict.signature, list(verdict.ranks)) == ("import", [2, 3])
+
+
+def test_tasks_of_srun_that_are_launchers_are_not_taken_for_ranks(tmp_path: Path) -> None:
+    nodes = {"7.0-node-nid5.ranks": "0,1\n", "7.0-node-nid6.ranks": "2,3\n"}
+    said = "srun: error: nid6: task 1: Out Of Memory\n"
+    write(tmp_path, {**ranks(CLOSED, CLOSED, "", ""), **nodes, "slurm-7.out": said})
+    verdict = cause(tmp_path)
+    assert verdict.signature == "slurm-task-out-of-memory"
+    assert (list(verdict.ranks), list(verdict.nodes)) == ([2, 3], ["nid6"])
+
+
 def test_torchrun_says_which_rank_died_first(tmp_path: Path) -> None:
     rows = [
         "Root Cause (first observed failure):",
@@ -103,6 +127,13 @@ def test_a_rank_that_never_started_has_no_log(tmp_path: Path) -> None:
     error = "torch.distributed.DistStoreError: Timed out after 9 seconds waiting for clients."
     write(tmp_path, ranks(f"{error} 2/3 clients joined.", "DistStoreError: wait timeout after 9ms"))
     assert list(cause(tmp_path).ranks) == [2]
+
+
+def test_a_rank_that_others_wait_for_in_the_store_is_named(tmp_path: Path) -> None:
+    error = "torch.distributed.DistStoreError: wait timeout after 9ms, keys: /default_pg/0//cpu//0"
+    verdict = cause(write(tmp_path, ranks(*[f"{error}/3"] * 4)))
+    assert (verdict.signature, list(verdict.ranks)) == ("absent-in-store", [3])
+    assert verdict.then == "ranks 0-2 waited in vain"
 
 
 def test_a_rank_with_another_address_is_named(tmp_path: Path) -> None:

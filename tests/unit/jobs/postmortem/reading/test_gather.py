@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.jobs.postmortem.reading import files
-from lumicontainer.jobs.postmortem.reading.gather import gather
+from lumicontainer.jobs.postmortem.reading.gather import Run, gather
 from lumicontainer.system.terminal import masking
 
 from ..leftovers import CLOSED, ranks, traceback, write
@@ -40,7 +40,36 @@ def test_of_several_jobs_the_newest_is_read_or_the_one_that_is_named(tmp_path: P
     write(tmp_path, {"7.0-rank0.err": "", "8.0-rank0.err": ""}, {"8.0-rank0.err": 5})
     assert [log.path.name for log in gather([tmp_path]).logs] == ["8.0-rank0.err"]
     assert gather([tmp_path]).other_jobs == ["7"]
-    assert [log.path.name for log in gather([tmp_path], "7").logs] == ["7.0-rank0.err"]
+    assert [log.path.name for log in gather([tmp_path], Run(("7",))).logs] == ["7.0-rank0.err"]
+
+
+def test_outputs_of_several_jobs_are_never_read_as_one(tmp_path: Path) -> None:
+    write(tmp_path, {"slurm-7_1.out": "", "slurm-7_10.out": "", "8.0-rank0.err": ""})
+    write(tmp_path, {"slurm-7_9.out": ""}, {"slurm-7_9.out": 5})
+    assert [log.path.name for log in gather([tmp_path]).logs] == ["slurm-7_9.out"]
+    assert gather([tmp_path]).other_jobs == ["7_1", "7_10", "8"]
+
+
+def test_a_file_that_is_named_says_which_job_it_is(tmp_path: Path) -> None:
+    names = ["7.0-rank0.err", "slurm-7.out", "8.0-rank0.err"]
+    write(tmp_path, dict.fromkeys(names, ""), {"8.0-rank0.err": 5})
+    read = gather([tmp_path, tmp_path / "slurm-7.out"]).logs
+    assert {log.path.name for log in read} == {"7.0-rank0.err", "slurm-7.out"}
+
+
+def test_the_output_of_a_job_of_an_array_is_called_by_its_other_name(tmp_path: Path) -> None:
+    write(tmp_path, {"9.0-rank0.err": "", "7_3.out": "", "slurm-7_3.out": "", "slurm-8.out": ""})
+    read = gather([tmp_path], Run(("9", "7_3"), [tmp_path / "slurm-8.out"])).logs
+    assert {log.path.name for log in read} == {path.name for path in tmp_path.iterdir()}
+
+
+def test_of_a_job_that_slurm_started_again_the_last_run_is_read(tmp_path: Path) -> None:
+    over = "slurmstepd: error: *** JOB 7 ON nid1 CANCELLED AT 2026-11-27 DUE TO JOB REQUEUE ***"
+    output = write(tmp_path, {"slurm-7.out": f"one\n{over}\ntwo\n"}) / "slurm-7.out"
+    (log,) = gather([], Run(("7",), [output])).logs
+    assert [event.match.signature.id for event in log.events] == ["preempted"]
+    (log,) = gather([], Run(("7",), [output], is_repeated=True)).logs
+    assert (log.events, log.last) == ((), "two")
 
 
 def test_numbers_of_ranks_are_not_those_of_jobs(tmp_path: Path) -> None:
