@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     )
     from lumicontainer.api.values import BuildOptions, Check, OnProgress, Report, SlurmJob
     from lumicontainer.api.verifying import VerifyRequest, checks, run_verification, verify
+    from lumicontainer.api.watching import JobPicture, look_at_job, watch_job
     from lumicontainer.building.docker_output import DockerOutput
     from lumicontainer.building.doctor import diagnose
     from lumicontainer.building.file_output import FileOutput
@@ -128,6 +129,7 @@ __all__ = [
     "ImportRequest",
     "Imported",
     "InitRequest",
+    "JobPicture",
     "JobRequest",
     "JobScript",
     "Judgment",
@@ -179,6 +181,7 @@ __all__ = [
     "list_failed_builds",
     "list_shared",
     "lock",
+    "look_at_job",
     "postmortem",
     "prune_cache",
     "prune_shared",
@@ -197,6 +200,7 @@ __all__ = [
     "verify_cache",
     "verify_shared",
     "wait_for_job",
+    "watch_job",
     "write_kernel",
     "write_module_files",
 ]
@@ -336,6 +340,11 @@ _NAMES: Mapping[str, Sequence[str]] = {
         "checks",
         "run_verification",
         "verify",
+    ),
+    "api.watching": (
+        "JobPicture",
+        "look_at_job",
+        "watch_job",
     ),
     "building.docker_output": ("DockerOutput",),
     "building.file_output": ("FileOutput",),

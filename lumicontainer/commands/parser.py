@@ -35,6 +35,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "extend": "add Python packages to an image, as one file next to it",
         "shell": "open a shell in an image",
         "job": "write a Slurm batch script that runs a command in an image",
+        "top": "show what a running job does on its nodes",
         "lint": "find mistakes in batch scripts, and correct them",
         "postmortem": "find out why a job died, from its logs and records",
         "binds": "print what an image needs from this host, and why",

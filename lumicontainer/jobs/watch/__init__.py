@@ -1,0 +1,1 @@
+"""What a running job does on its nodes."""
