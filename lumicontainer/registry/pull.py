@@ -148,24 +148,22 @@ class _Pull:
         done = min(self._begun, piece.size) if len(self._artifact.pieces) == 1 else 0
         arrival = _Arrival(self._draft.file, piece.offset, done, self._transfers)
         self._repository.fetch_blob(piece.digest, piece.size, arrival)
-        fetched = arrival.fetched
-        if not self._is_there(piece) and done:
+        if arrival.joined and not self._is_there(piece):
             arrival.restart()
             self._repository.fetch_blob(piece.digest, piece.size, arrival)
-            fetched = arrival.fetched
         if not self._is_there(piece):
             what = "a blob of the image does not have its digest"
             where, why = str(self._repository.reference), f"expected {piece.digest}"
             hint = "push the image again; if it stays so, the registry is damaged"
             raise DownloadError(Problem(what, where, why, hint))
-        return fetched
+        return arrival.fetched
 
 
 class _Arrival:
     """Write the bytes of a blob into its place of a file."""
 
     def __init__(self, file: int, offset: int, done: int, transfers: Transfers) -> None:
-        self.done, self.fetched = done, 0
+        self.done, self.fetched, self.joined = done, 0, False
         self._file, self._offset, self._transfers = file, offset, transfers
         transfers.add(done)
 
@@ -180,4 +178,4 @@ class _Arrival:
 
     def restart(self) -> None:
         """Forget all bytes: they come again."""
-        self.done = 0
+        self.done, self.joined = 0, False

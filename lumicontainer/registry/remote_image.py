@@ -34,9 +34,10 @@ class Upload(NamedTuple):
 
 
 class Sink(Protocol):
-    """Take the bytes of a blob; ``done`` of them have come."""
+    """Take the bytes of a blob; ``done`` of them have come, ``joined`` if of several answers."""
 
     done: int
+    joined: bool
 
     def write(self, piece: bytes, /) -> object:
         """Take the next bytes."""
@@ -94,7 +95,9 @@ class RemoteImage:
             headers = {"Range": f"bytes={done}-"} if done else {}
             call, limits = HttpRequest(f"{self._base}/blobs/{digest}", headers), budget.LAYER
             with self._client.begin(call, limits, end) as answer:
-                if done and not (answer.status == 206 and _begins_at(answer.headers, done)):
+                if done and answer.status == 206 and _begins_at(answer.headers, done):
+                    sink.joined = True
+                elif done:
                     sink.restart()
                 rest = limits._replace(most=size - sink.done)
                 copy_body(answer, sink, rest, self._total.count)
