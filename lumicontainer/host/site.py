@@ -95,8 +95,8 @@ def pip_settings() -> dict[str, str]:
 
 
 def host_trust() -> Path | None:
-    """Return the certificates that this host trusts; None for those of Python."""
-    return _trust(pip_settings())
+    """Return the certificates that this host trusts, without pip's own; None for Python's."""
+    return _trust({})
 
 
 def _pip_config() -> str:

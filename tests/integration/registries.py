@@ -12,19 +12,27 @@ from urllib.request import Request, urlopen
 
 from .processes import until
 
-_CONFIGURATION = """\
-version: 0.1
-storage: {{filesystem: {{rootdirectory: {folder}}}}}
-http: {{addr: "127.0.0.1:0"}}
-"""
+PASSWORD = "pass-word"
+_USERS = "me:$2b$04$PIzJPdzZl9JL3ryQkabuIuawc3oP.2xX3A8y//sviXVoWbtYkDDUu\n"
+"""The user ``me`` with PASSWORD, as htpasswd -B writes it."""
 
 
 @contextmanager
-def registry(folder: Path) -> Iterator[str]:
-    """Run Debian's docker-registry with its files in ``folder``; give its host and port."""
-    (folder / "images").mkdir(parents=True)
+def registry(folder: Path, *, guarded: bool = False, read_only: bool = False) -> Iterator[str]:
+    """Run Debian's docker-registry with its files in ``folder``; give its host and port.
+
+    A ``guarded`` one has the certificate ``folder``/ca.pem, and lets in the user ``me``.
+    """
+    (folder / "images").mkdir(parents=True, exist_ok=True)
     settings, log = folder / "settings.yaml", folder / "log"
-    settings.write_text(_CONFIGURATION.format(folder=folder / "images"))
+    storage: dict[str, Any] = {"filesystem": {"rootdirectory": str(folder / "images")}}
+    storage["maintenance"] = {"readonly": {"enabled": read_only}}
+    content: dict[str, Any] = {"version": 0.1, "storage": storage, "http": {"addr": "127.0.0.1:0"}}
+    if guarded:
+        (folder / "users").write_text(_USERS)
+        content["auth"] = {"htpasswd": {"realm": "test", "path": str(folder / "users")}}
+        content["http"]["tls"] = _write_certificate(folder)
+    settings.write_text(json.dumps(content))
     with log.open("w") as file:
         command = ["docker-registry", "serve", str(settings)]
         server = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
@@ -37,6 +45,15 @@ def registry(folder: Path) -> Iterator[str]:
     finally:
         server.terminate()
         server.wait()
+
+
+def _write_certificate(folder: Path) -> dict[str, str]:
+    key, certificate = folder / "key.pem", folder / "ca.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
+    names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*command, *names, *files], check=True, capture_output=True)
+    return {"certificate": str(certificate), "key": str(key)}
 
 
 def put_image(here: str, name: str, layers: Sequence[bytes], config: dict[str, Any]) -> None:
