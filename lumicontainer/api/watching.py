@@ -10,18 +10,16 @@ from typing import Any, NamedTuple
 
 from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.jobs import slurm
+from lumicontainer.jobs.watch.log import last_line
 from lumicontainer.jobs.watch.nodes import NodeState
 from lumicontainer.jobs.watch.probe import ask_nodes, watch_nodes
 from lumicontainer.system import process
-from lumicontainer.system.terminal.output import clean
 
 _SECONDS = 5
 """Seconds between two looks at each node."""
 _TURN = 2.0
 """Seconds between two looks at a job in the queue."""
 _JOB = re.compile(r"(?a)\d{1,10}(_\d{1,10})?")
-_LAST = 4096
-"""Bytes of a log in which its last line is looked for."""
 
 
 class JobPicture(NamedTuple):
@@ -72,11 +70,11 @@ def watch_job(number: str, on_waiting: Callable[[str], None]) -> Iterator[JobPic
             if len(answered) < _nodes_of(fields) and time.monotonic() < last + _SECONDS:
                 continue
             answered, last = set(), time.monotonic()
-            fields = slurm.job_fields(number) or fields
+            fields = _record_of(number) or fields
             yield _picture(number, fields, dict(sorted(nodes.items())), log)
     except HostError:
         # The job's end ends the step.
-        if slurm.job_fields(number).get("JobState") == "RUNNING":
+        if _record_of(number).get("JobState") == "RUNNING":
             raise
 
 
@@ -101,7 +99,7 @@ def _fields(number: str) -> dict[str, str]:
     if process.find("srun") is None:
         hint = "call it on a login node of the cluster"
         raise HostError(Problem("this host has no Slurm", why="srun is not on PATH", hint=hint))
-    fields = slurm.job_fields(number)
+    fields = _record_of(number)
     if not fields:
         why = "Slurm does not know it, or does not answer"
         hint = "squeue --me lists your jobs; scontrol ping shows if this host reaches Slurm"
@@ -111,10 +109,14 @@ def _fields(number: str) -> dict[str, str]:
         raise InputError(Problem(f"job {number} is an array", hint=hint))
     owner = re.fullmatch(r"(.*)\((\d+)\)", fields.get("UserId", ""))
     if owner and int(owner[2]) != os.geteuid():
-        why = f"it is a job of {clean(owner[1])}"
+        why = f"it is a job of {owner[1]}"
         hint = "squeue --me lists your jobs"
         raise InputError(Problem(f"cannot look at job {number}", why=why, hint=hint))
     return fields
+
+
+def _record_of(number: str) -> dict[str, str]:
+    return next(iter(slurm.job_records(number)), {})
 
 
 def _not_running(number: str, fields: Mapping[str, str]) -> InputError:
@@ -134,18 +136,5 @@ def _picture(
     number: str, fields: Mapping[str, str], nodes: Mapping[str, NodeState], log: Path | None
 ) -> JobPicture:
     times = (fields.get("RunTime", ""), fields.get("TimeLimit", ""))
-    name, line = clean(fields.get("JobName", "")), _last_line(log)
+    name, line = fields.get("JobName", ""), last_line(log) if log else ""
     return JobPicture(number, name, *times, _nodes_of(fields), nodes, line)
-
-
-def _last_line(log: Path | None) -> str:
-    """Return the last line of a log that is not empty, without control characters."""
-    if log is None or not log.is_file():
-        return ""
-    try:
-        with log.open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST))
-            text = file.read(_LAST).decode("utf-8", "replace")
-    except OSError:
-        return ""
-    return next((each for row in reversed(text.split("\n")) if (each := clean(row).strip())), "")

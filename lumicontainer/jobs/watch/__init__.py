@@ -1,1 +1,1 @@
-"""What a running job does on its nodes."""
+"""Look at a running job on its nodes."""
