@@ -76,6 +76,7 @@ if TYPE_CHECKING:
         publish_objects,
         verify_shared,
     )
+    from lumicontainer.api.signing import require_signature, verify_signature
     from lumicontainer.api.starting import (
         Binds,
         ImageRequest,
@@ -98,6 +99,7 @@ if TYPE_CHECKING:
     from lumicontainer.system.process import Finished
     from lumicontainer.system.terminal.forms import Event
     from lumicontainer.trust.differences import Differences
+    from lumicontainer.trust.signatures import SignatureVerdict
     from lumicontainer.trust.statement import Provenance
 
 __all__ = [
@@ -157,6 +159,7 @@ __all__ = [
     "ShowRequest",
     "ShownDocument",
     "ShownRecipe",
+    "SignatureVerdict",
     "SlurmJob",
     "VerifyRequest",
     "WrittenLock",
@@ -190,6 +193,7 @@ __all__ = [
     "remove_failed_builds",
     "render",
     "require_provenance",
+    "require_signature",
     "resolve",
     "run",
     "run_build",
@@ -199,6 +203,7 @@ __all__ = [
     "verify",
     "verify_cache",
     "verify_shared",
+    "verify_signature",
     "wait_for_job",
     "watch_job",
     "write_kernel",
@@ -317,6 +322,10 @@ _NAMES: Mapping[str, Sequence[str]] = {
         "BuildJob",
         "SentBuild",
     ),
+    "api.signing": (
+        "require_signature",
+        "verify_signature",
+    ),
     "api.starting": (
         "Binds",
         "ImageRequest",
@@ -352,6 +361,7 @@ _NAMES: Mapping[str, Sequence[str]] = {
     "core.resolve.decisions": ("Resolved",),
     "system.process": ("Finished",),
     "trust.differences": ("Differences",),
+    "trust.signatures": ("SignatureVerdict",),
     "trust.statement": ("Provenance",),
     "system.terminal.forms": ("Event",),
 }

@@ -21,6 +21,7 @@ from lumicontainer.inside.verify import options, report
 from lumicontainer.inside.verify.outcome import ERROR, FAILED, PASSED, SKIPPED, Outcome, from_plain
 from lumicontainer.jobs.follow import Listener
 from lumicontainer.system.terminal.progress import Progress, Task
+from lumicontainer.trust.signatures import Signer, read_signer
 from lumicontainer.verify import host_checks, job, local, results
 from lumicontainer.verify.subject import Row, chosen, in_other_ways, input_errors, read_subject
 
@@ -46,6 +47,11 @@ class VerifyRequest:
     """The root folder of a host whose libraries the image should load."""
     required: str = ""
     job: SlurmJob | None = None
+    signed_by: str = ""
+    """The file of a public key in PEM, or the fingerprint of a PGP key, that should have signed it.
+
+    An image that another key signed, or none, or that has changed, is not started.
+    """
 
     @cached_property
     def named(self) -> tuple[str, Path | None]:
@@ -61,6 +67,7 @@ class VerifyRequest:
         """Raise ``InputError`` for invalid arguments."""
         with input_errors():
             options.read_required_kinds(self.required)
+        self.signer  # noqa: B018 - raises for another word
         name = self.named[0]
         sif.read_objects(self.image)
         if name:
@@ -70,17 +77,28 @@ class VerifyRequest:
             raise InputError(Problem("folder not found", str(root), hint="correct --host-root"))
 
     @cached_property
+    def signer(self) -> Signer | None:
+        """Return who should have signed the image, if somebody should."""
+        return read_signer(self.signed_by) if self.signed_by else None
+
+    @cached_property
     def host_request(self) -> host_checks.Request:
         """Return what the host checks."""
         root = self.host_root
-        return host_checks.Request(self.image, self.catalog, recipe=self.named[0], root=root)
+        return host_checks.Request(
+            self.image, self.catalog, recipe=self.named[0], root=root, signer=self.signer
+        )
 
     @cached_property
     def damage(self) -> Row | None:
-        """Return the check of the file's bytes if it failed; then no other check can run."""
-        whole = host_checks.make(self.host_request, host_checks.rows(self.host_request)[0])
+        """Return the check of the file's bytes or of its signature if it failed.
+
+        Then no other check can run.
+        """
+        first = [row for row in host_checks.rows(self.host_request) if host_checks.is_first(row)]
+        made = (host_checks.make(self.host_request, row) for row in first)
         # An image without recorded digests can still be checked.
-        return None if whole["state"] in (PASSED, SKIPPED) else whole
+        return next((row for row in made if row["state"] not in (PASSED, SKIPPED)), None)
 
     def due(self) -> list[Row]:
         """Return the checks to run; raise ``InputError`` if a name matches none."""
@@ -103,6 +121,7 @@ class VerifyRequest:
             "--recipe": self.recipe,
             "--host-root": self.host_root,
             "--recipes": self.recipes,
+            "--signed-by": self.signed_by,
             "--require": self.required,
         }
         return [word for name, value in values.items() if value for word in (name, str(value))]

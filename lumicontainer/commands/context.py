@@ -106,6 +106,14 @@ ACCOUNT: Mapping[str, Any] = {
 }
 """Settings of the option for the account of a job."""
 
+SIGNED_BY: Mapping[str, Any] = {
+    "metavar": "KEY",
+    "default": "",
+    "help": "refuse an image that this key has not signed, or that has changed since: the file of "
+    "a public key in PEM, or the fingerprint of a PGP key",
+}
+"""Settings of the option for the signer of an image."""
+
 
 def time_limit(text: str) -> str:
     """Read the time limit of a job, and return what sbatch reads."""

@@ -2,6 +2,7 @@
 
 import argparse
 
+from lumicontainer.api.signing import require_signature
 from lumicontainer.commands import context
 from lumicontainer.commands.start import command_of, start
 from lumicontainer.errors import OK
@@ -10,6 +11,9 @@ from lumicontainer.errors import OK
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
     context.add_options(parser, *context.IMAGE, "--with")
+    parser.add_argument("--signed-by", **context.SIGNED_BY)
+    summary = "refuse an image that no key of your keyring has signed, or that has changed since"
+    parser.add_argument("--require-signed", action="store_true", help=summary)
     parser.add_argument(
         "command", metavar="-- COMMAND", nargs=argparse.REMAINDER, help=context.COMMAND
     )
@@ -17,5 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Replace this process by the command; its exit code is the result."""
-    start(arguments, command_of(arguments))
+    command = command_of(arguments)
+    if arguments.require_signed or arguments.signed_by:
+        require_signature(arguments.image, arguments.signed_by)
+    start(arguments, command)
     return OK

@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--recipe", metavar="RECIPE", default="", help=summary)
     summary = "the root folder of another host: check that the image can load its libraries"
     add("--host-root", metavar="DIR", type=Path, help=summary)
+    add("--signed-by", **context.SIGNED_BY)
     add("--junit", metavar="FILE", help="write the results as JUnit XML")
     add("--html", metavar="FILE", help="write the results as an HTML page with charts")
     context.add_options(parser, "--json")

@@ -87,6 +87,11 @@ class Apptainer(Engine):
         start = ["sh", "-c", _PRIVATE, "sh"] if way == "umask" else []
         return [*start, *words, *(["--"] if way == "run" else []), *command]
 
+    def verify(self, image: Path, key: Path | None) -> list[str]:
+        # --local: no server of keys is asked.
+        source = ["--key", str(key)] if key else ["--local"]
+        return [self.program, "verify", "--json", *source, str(image)]
+
 
 def _step_options(mounts: StepMounts, *, fakeroot: bool = True) -> list[str]:
     # --contain alone mounts a tmpfs of 64 MiB on /tmp and /var/tmp. --no-umask: LUMI's default

@@ -74,6 +74,12 @@ class Engine(Protocol):
         ``INSTANCE``: an instance, whose name is ``command``.
         """
 
+    def verify(self, image: Path, key: Path | None) -> list[str]:
+        """Return the command that prints, as JSON, who signed an image, and fails if it changed.
+
+        ``key`` is the file of a public key in PEM; by default the keys of the user's keyring count.
+        """
+
 
 def require_option_path(path: Path) -> str:
     """Return a path for the engine's options; raise ``HostError`` if it has a separator."""

@@ -25,6 +25,8 @@ from lumicontainer.image.digests import NOT_RECORDED, IntegrityResult
 from lumicontainer.image.sif_format import Descriptor
 from lumicontainer.inside.verify.outcome import FAILED, PASSED, SKIPPED, Outcome
 from lumicontainer.system import units
+from lumicontainer.trust import signatures
+from lumicontainer.trust.signatures import Signer
 from lumicontainer.verify.results import row
 from lumicontainer.verify.subject import Row, Subject, read_subject
 
@@ -46,6 +48,8 @@ class Request:
     """The recipe that the image should come from; empty to skip this check."""
     root: Path | None = None
     """The root folder of a host whose libraries the image should load."""
+    signer: Signer | None = None
+    """Who should have signed the image; None to skip this check."""
 
     @cached_property
     def subject(self) -> Subject:
@@ -97,6 +101,16 @@ def _damaged(image: Path, parts: Iterable[Descriptor]) -> Iterator[str]:
             elif size > part.size:
                 where = f"at byte {part.offset}"
                 yield f"the file system {where} has {size} bytes, and the image {part.size} of them"
+
+
+def signed(request: Request) -> Outcome:
+    """Check that a signer signed the image as it is."""
+    assert request.signer is not None
+    verdict = signatures.judge_signature(request.image, request.signer, request.digests)
+    if verdict.is_valid:
+        return _outcome([], ", ".join(verdict.fingerprints) or str(request.signer.file))
+    why = signatures.problem(request.image, verdict)
+    return _outcome(list(filter(None, (why.what, why.why))))
 
 
 def labelled(request: Request) -> Outcome:
@@ -191,6 +205,12 @@ CHECKS: Mapping[str, HostCheck] = {
         "copy it again, or build it again",
         whole,
     ),
+    "signature": HostCheck(
+        "the image is signed by the key of --signed-by, and has not changed since",
+        "apptainer verify --local IMAGE; copy the image again from its source",
+        signed,
+        lambda request: request.signer is not None,
+    ),
     "key": HostCheck(
         "the image has a label with the key of its inputs",
         "build it with lumicontainer build",
@@ -223,6 +243,11 @@ def rows(request: Request) -> list[Row]:
 def is_own(check: Row) -> bool:
     """Return whether a check is one of the host's."""
     return str(check["name"]).startswith(f"{HOST}/")
+
+
+def is_first(check: Row) -> bool:
+    """Return whether the image is not started if a check fails."""
+    return check["name"] in (f"{HOST}/whole", f"{HOST}/signature")
 
 
 def make(request: Request, check: Row) -> Row:
