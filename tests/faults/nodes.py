@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..conftest import ROOT
+from ..integration.conftest import alone
 from ..integration.processes import Env
 from ..namespaces import as_root
 from ..programs import run
@@ -29,10 +30,11 @@ In another order Slurm could hear of the end of a job from its own server.
 def cluster_of(digit: str, *settings: str) -> Iterator[Env]:
     """Start the cluster of a digit, with lines of slurm.conf that win over its own."""
     folder = ROOT / "tests/cluster"
-    done = run([folder / "start.sh", digit, *settings])
-    assert done.returncode == 0, done.stderr
-    yield {"SLURM_CONF": done.stdout.strip().partition("=")[2]}
-    run([folder / "stop.sh", digit])
+    with alone(digit):
+        done = run([folder / "start.sh", digit, *settings])
+        assert done.returncode == 0, done.stderr
+        yield {"SLURM_CONF": done.stdout.strip().partition("=")[2]}
+        run([folder / "stop.sh", digit])
 
 
 @dataclass(frozen=True)

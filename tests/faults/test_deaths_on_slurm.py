@@ -99,8 +99,8 @@ def send(cluster: Env, tmp_path_factory: pytest.TempPathFactory) -> Send:
     return send_job
 
 
-def start_ranks(image: Path, *words: str) -> str:
-    entry = f"singularity -s exec --userns {image} lumi-entry --log-dir logs"
+def start_ranks(sif: Path, *words: str) -> str:
+    entry = f"singularity -s exec --userns {sif} lumi-entry --log-dir logs"
     return f"srun {entry} train.py {' '.join(words)}"
 
 
@@ -114,8 +114,8 @@ def bounded(cluster: Env) -> None:
 
 
 @pytest.mark.usefixtures("bounded")
-def test_a_rank_that_a_control_group_killed_is_named_with_its_node(send: Send, image: Path) -> None:
-    job = send(start_ranks(image, "rank", "2"), "--nodes=2", "--ntasks-per-node=2", "--mem=1500")
+def test_a_rank_that_a_control_group_killed_is_named_with_its_node(send: Send, sif: Path) -> None:
+    job = send(start_ranks(sif, "rank", "2"), "--nodes=2", "--ntasks-per-node=2", "--mem=1500")
     job.wait_for("FAILED", "OUT_OF_MEMORY")
     seen = job.verdict()
     assert (seen["signature"], seen["ranks"]) == ("slurm-task-out-of-memory", [2])
@@ -123,8 +123,8 @@ def test_a_rank_that_a_control_group_killed_is_named_with_its_node(send: Send, i
 
 
 @pytest.mark.usefixtures("bounded")
-def test_a_rank_whose_worker_a_control_group_killed_is_named(send: Send, image: Path) -> None:
-    job = send(start_ranks(image, "worker", "1"), "--ntasks=2", "--mem=1500")
+def test_a_rank_whose_worker_a_control_group_killed_is_named(send: Send, sif: Path) -> None:
+    job = send(start_ranks(sif, "worker", "1"), "--ntasks=2", "--mem=1500")
     job.wait_for("FAILED", "OUT_OF_MEMORY")
     seen = job.verdict()
     assert (seen["signature"], seen["ranks"], seen["nodes"]) == ("worker-killed", [1], [NODES[0]])

@@ -1,14 +1,17 @@
 """Real images, built once in a test run and shared; a missing engine is a failure, never a skip."""
 
+import errno
 import fcntl
 import hashlib
 import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -298,30 +301,42 @@ def shared_folder(folders: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def cluster(
-    running_cluster: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, str]]:
+def cluster(running_cluster: dict[str, str]) -> Iterator[dict[str, str]]:
     """Return the environment in which Slurm's commands find the cluster; one test has it at a time.
 
     Jobs would wait for each other's processors.
     """
-    with alone(tmp_path_factory):
+    with alone():
         yield running_cluster
 
 
 @contextmanager
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Wait until no other test has the cluster, and keep the others waiting."""
-    with (shared_folder(tmp_path_factory) / "cluster.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+def alone(digit: str = "0") -> Iterator[None]:
+    """Wait until no other test on this machine has a cluster, and keep the others waiting."""
+    with socket.socket(socket.AF_UNIX) as lock:
+        while not has_bound(lock, f"\0lumicontainer-cluster-{digit}"):
+            time.sleep(0.1)
         yield
+
+
+def has_bound(server: socket.socket, name: str) -> bool:
+    """Return whether no other process has that name of the kernel, which ends with its process."""
+    try:
+        server.bind(name)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        return False
+    return True
 
 
 @pytest.fixture(scope="session")
 def running_cluster() -> dict[str, str]:
     """Start the cluster where it is not running; return the environment that names it."""
+    with alone():
+        names = started("cluster")
     # What a site sets in the engine's configuration: containers start in a user namespace.
-    return {**started("cluster"), "APPTAINER_USERNS": "1", "SINGULARITY_USERNS": "1"}
+    return {**names, "APPTAINER_USERNS": "1", "SINGULARITY_USERNS": "1"}
 
 
 def started(service: str) -> dict[str, str]:

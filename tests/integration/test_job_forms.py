@@ -52,7 +52,7 @@ def folder(image: Path, running_cluster: Env, tmp_path_factory: pytest.TempPathF
     (folder / "logs of jobs").mkdir()
     (folder / "my program.py").write_text(PROGRAM)
     (folder / IMAGE).symlink_to(image)
-    with alone(tmp_path_factory):
+    with alone():
         run_forms(folder, running_cluster)
     return folder
 

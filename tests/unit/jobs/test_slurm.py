@@ -127,6 +127,16 @@ def test_a_job_that_slurm_has_forgotten_is_over(program: Program) -> None:
     assert "no longer knows it" in slurm.last_state("7")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("states", [("FAILED", "COMPLETED"), ("COMPLETED", "FAILED")])
+def test_an_array_fails_if_one_of_its_jobs_does(program: Program, states: tuple[str, str]) -> None:
+    lines = [f"echo JobId={n} JobState={state} Reason=None" for n, state in enumerate(states, 7)]
+    program("scontrol", "\n".join(lines))
+    assert slurm.last_state("7") == "FAILED"
+    with pytest.raises(JobError, match="job 7 failed"):
+        slurm.require_success("7")
+
+
 HANGS, NEVER_ENDS = "exec tail -f /dev/null", "exec yes RUNNING"
 FAILS = "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1"
 GARBAGE = r"head -c 1000 /dev/zero; printf '\033[2J<html>503\n'"
