@@ -64,6 +64,8 @@ class Login(NamedTuple):
     user: str = ""
     password: str = ""
     token: str = ""
+    server: str = ""
+    """The host of the registry, with its port if any: no other server gets the login."""
 
     @property
     def basic(self) -> str:
@@ -126,7 +128,9 @@ class Client:
         try:
             return self._open(call, Pace(limits, end), self._granted.get(server, ""))
         except HTTPError as error:
-            granted = self._authorization(error, end) if error.code == 401 else ""
+            # The store to which a registry redirects gets neither its login nor its token.
+            is_own = error.code == 401 and urlsplit(error.url).netloc == urlsplit(call.url).netloc
+            granted = self._authorization(error, end) if is_own else ""
             if not granted:
                 raise
             error.close()
@@ -136,30 +140,30 @@ class Client:
 
     def _authorization(self, refusal: HTTPError, end: float) -> str:
         """Return what a server asks for in ``Authorization``; empty if there is no login for it."""
+        login = self.login if urlsplit(refusal.url).netloc == self.login.server else NO_LOGIN
         challenges = [
             each.partition(" ") for each in refusal.headers.get_all("WWW-Authenticate", [])
         ]
         for kind, _, challenge in challenges:
             if kind.lower() == "bearer":
-                return (
-                    f"Bearer {self._token(refusal.url, dict(_CHALLENGE.findall(challenge)), end)}"
-                )
+                fields = dict(_CHALLENGE.findall(challenge))
+                return f"Bearer {self._token(refusal.url, login, fields, end)}"
             if kind.lower() == "basic":
-                return self.login.basic
+                return login.basic
         return ""
 
-    def _token(self, url: str, fields: dict[str, str], end: float) -> str:
+    def _token(self, url: str, login: Login, fields: dict[str, str], end: float) -> str:
         realm = fields.pop("realm", "")
         # Without a login, anyone gets such a token. Still, no weaker protocol is used for it.
         is_safe = _is_as_safe(realm, url) and _reach(realm) in ("", _reach(url))
-        if not is_safe or not (self.login == NO_LOGIN or _keeps(realm, url)):
+        if not is_safe or not (login == NO_LOGIN or _keeps(realm, url)):
             raise ValueError(f"the registry asks to log in at '{realm}'")
         limits = budget.TOKEN
         end = min(end, time.monotonic() + limits.seconds)
-        call, authorization = HttpRequest(f"{realm}?{urlencode(fields)}"), self.login.basic
-        if self.login.token:
+        call, authorization = HttpRequest(f"{realm}?{urlencode(fields)}"), login.basic
+        if login.token:
             form = {**fields, "grant_type": "refresh_token", "client_id": "lumicontainer"}
-            content = urlencode({**form, "refresh_token": self.login.token}).encode()
+            content = urlencode({**form, "refresh_token": login.token}).encode()
             kind = {"Content-Type": "application/x-www-form-urlencoded"}
             call = HttpRequest(realm, kind, "POST", lambda: BytesIO(content), len(content))
         with self._open(call, Pace(limits, end), authorization) as answer:

@@ -40,11 +40,11 @@ def find_login(reference: ImageName) -> Login:
     """
     for user, password in _VARIABLES:
         if os.environ.get(user) and os.environ.get(password):
-            return _hide(Login(os.environ[user], os.environ[password]))
+            login = Login(os.environ[user], os.environ[password])
+            return _hide(login._replace(server=reference.server))
     for file in login_files():
-        login = _hide(_login_of(file, reference))
-        if login != NO_LOGIN:
-            return login
+        if (login := _login_of(file, reference)) != NO_LOGIN:
+            return _hide(login._replace(server=reference.server))
     return NO_LOGIN
 
 

@@ -35,6 +35,8 @@ class Registry:
     blobs: dict[str, bytes] = field(default_factory=dict)
     manifests: dict[str, bytes] = field(default_factory=dict)
     requests: list[tuple[str, str]] = field(default_factory=list)
+    logins: list[str] = field(default_factory=list)
+    """The values of ``Authorization`` that came."""
     fault: Fault = lambda *_: None
     login: str = ""
     """USER:PASSWORD, by the scheme ``basic`` or ``bearer``."""
@@ -79,14 +81,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         registry, path = self.registry, self.path
         registry.requests.append((method, path))
+        registry.logins += self.headers.get_all("Authorization", [])
         size = int(self.headers.get("Content-Length", 0))
+        if size > registry.largest:
+            self._answer(method, Reply(413))
+            return
+        body = self.rfile.read(size)
+        if len(body) < size:
+            return  # The client went away.
         reply = registry.fault(method, path) or self._refusal()
-        if reply is None and size > registry.largest:
-            reply = Reply(413)
         if reply is None:
-            body = self.rfile.read(size)
-            if len(body) < size:
-                return  # The client went away.
             registry.received += size
             reply = getattr(self, f"_{method.lower()}")(urlsplit(path), body)
         self._answer(method, reply)

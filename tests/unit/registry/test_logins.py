@@ -13,7 +13,7 @@ from lumicontainer.registry.image_name import parse_image_name
 from lumicontainer.registry.logins import find_login
 
 NAME = parse_image_name("oci://h.org/team/image:1")
-MINE = Login("me", "pass:word")
+MINE = Login("me", "pass:word", server="h.org")
 AUTH = base64.b64encode(b"me:pass:word").decode()
 
 
@@ -65,12 +65,13 @@ def test_the_login_of_another_registry_is_not_sent(home: Path, name: str) -> Non
 
 def test_docker_hub_has_a_name_of_its_own(home: Path) -> None:
     write(home / ".docker/config.json", **logins("https://index.docker.io/v1/"))
-    assert find_login(parse_image_name("oci://docker.io/me/image:1")) == MINE
+    login = find_login(parse_image_name("oci://docker.io/me/image:1"))
+    assert login == MINE._replace(server="registry-1.docker.io")
 
 
 def test_a_token_stands_for_user_and_password(home: Path) -> None:
     write(home / ".docker/config.json", **logins("h.org", identitytoken="t", auth=AUTH))
-    assert find_login(NAME) == Login(token="t")
+    assert find_login(NAME) == Login(token="t", server="h.org")
 
 
 def test_the_variables_of_the_engine_come_first(
@@ -79,7 +80,7 @@ def test_the_variables_of_the_engine_come_first(
     write(home / ".docker/config.json", **logins("h.org"))
     monkeypatch.setenv("APPTAINER_DOCKER_USERNAME", "other")
     monkeypatch.setenv("APPTAINER_DOCKER_PASSWORD", "secret")
-    assert find_login(NAME) == Login("other", "secret")
+    assert find_login(NAME) == Login("other", "secret", server="h.org")
 
 
 @pytest.mark.parametrize(

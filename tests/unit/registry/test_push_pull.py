@@ -177,14 +177,33 @@ def test_two_pushes_at_once_both_succeed(registry: Registry, image: Path) -> Non
 @pytest.mark.parametrize("scheme", ["basic", "bearer"])
 def test_a_login_opens_a_registry(registry: Registry, image: Path, scheme: str) -> None:
     registry.login, registry.scheme = "me:pass-word", scheme
-    login = Login("me", "pass-word")
+    login = Login("me", "pass-word", server=registry.host)
     push(image, registry, login=login)
     pull(registry, image.with_name("new.sif"), login=login)
     assert image.with_name("new.sif").read_bytes() == image.read_bytes()
     with pytest.raises(DownloadError, match=r"(?s)401.*apptainer registry login .* docker://127"):
         push(image, registry)
     with pytest.raises(DownloadError, match=r"401.*(?s:.*)use another one"):
-        push(image, registry, login=Login("me", "wrong-word"))
+        push(image, registry, login=Login("me", "wrong-word", server=registry.host))
+
+
+@pytest.mark.parametrize("scheme", ["basic", "bearer"])
+def test_a_login_goes_to_no_other_server(registry: Registry, image: Path, scheme: str) -> None:
+    login = Login("me", "pass-word", server=registry.host)
+    registry.login = "me:pass-word"
+    push(image, registry, login=login)
+    with serving() as store:
+        store.login, store.scheme = "me:pass-word", scheme
+        other = {"Location": f"http://localhost:{store.host.partition(':')[2]}/x"}
+        registry.fault = Times(99, "GET .*/blobs/", Reply(307, headers=other))
+        with pytest.raises(DownloadError):
+            pull(registry, image.with_name("new.sif"), login=login)
+        change(image)
+        registry.fault = Times(99, "POST", Reply(202, headers=other))
+        with pytest.raises(DownloadError):
+            push(image, registry, "2", login=login)
+        assert store.requests
+        assert store.logins == []
 
 
 def test_a_registry_that_refuses_large_bodies_gets_chunks(registry: Registry, image: Path) -> None:
