@@ -105,7 +105,7 @@ def is_below_python(package: CondaPackage) -> bool:
 
 def is_for_mpi(package: CondaPackage) -> bool:
     """Return whether a package is built with MPI, as none of PyPI and Debian is."""
-    return package.build.startswith("mpi_")
+    return "mpi" in package.build and "nompi" not in package.build
 
 
 def reason_against(package: CondaPackage) -> str:

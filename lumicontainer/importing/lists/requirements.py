@@ -34,6 +34,9 @@ _VARIABLE = re.compile(r"\$\{\w+\}")
 _SETTING = re.compile(r"(?:(?:PIP|UV)_|(?:global|site|install|wheel|download)\.)([\w-]+)")
 _SET = re.compile(r"(?<![\w$-])(?:(?:PIP|UV)_\w+(?==)|(?:global|site|install)\.[\w-]+(?=\s))")
 _CONFIG_FILE = "config_file"
+_COMMAND = re.compile(r"(?:sudo|pip[\d.]*|python[\d.]*|uv|conda|mamba|apt|apt-get) ")
+_LIMITS = ("constraint", "build_constraint", "override")
+_COMPILES = ("--no-binary", "--no-binary-package")
 _PROJECT = (
     "it installs a project with what that requires; name what it requires, and bind your code"
 )
@@ -137,9 +140,11 @@ def _read_file(draft: Draft, name: str, read: Callable[[Draft, str], None]) -> s
 def index_option(setting: str, value: str) -> Option | None:
     """Return the option that a variable or a key of pip's configuration stands for.
 
-    None if it chooses no index.
+    None if it chooses no index and limits no versions.
     """
     match = _SETTING.fullmatch(setting)
+    if match and match[1].lower() in _LIMITS and value not in ("", "/dev/null"):
+        return Option("--constraint", value)
     if match and match[1].lower() == _CONFIG_FILE and value not in ("", "/dev/null"):
         return Option("--config-file", value)
     return option_of_setting(match[1], value) if match else None
@@ -156,8 +161,20 @@ def add_option(line: FileLine, option: str, value: str) -> None:
     line = line.part(" ".join((option, *words)))
     if "download.pytorch.org" in value:
         line.note(NOT_NEEDED, "the layer pytorch has its own index")
-    else:
+    elif not (option in _COMPILES and _has_layers(line, value)):
         line.decided("pip_options", option)
+
+
+def _has_layers(line: FileLine, names: str) -> bool:
+    """Add that layers compile packages; return False if one of them has no layer."""
+    rows = [
+        replacement_for("python", canonicalize_name(each), line.draft.goal.accelerator)
+        for each in names.split(",")
+    ]
+    has_layers = all("layer" in row for row in rows)
+    if has_layers:
+        line.replace(rows[0]["layer"])
+    return has_layers
 
 
 def add_editable(line: FileLine, text: str) -> None:
@@ -187,6 +204,9 @@ def add_requirement(line: FileLine, text: str, *, hashed: bool = False) -> None:
     try:
         read = Requirement(bare)
     except InvalidRequirement:
+        if _COMMAND.match(bare):
+            line.refuse("it is a command; a list of packages has their names alone")
+            return
         local = bare.startswith((".", "/")) or "/" in bare
         line.refuse(_PROJECT if local else fault(requirement, bare))
         return

@@ -67,6 +67,12 @@ _ENGINE = (
 """Writes to the file by which Apptainer sets variables."""
 _LABELS = re.compile(r">>?\s*[\"']?\$\{?(?:SINGULARITY|APPTAINER)_LABELS\b")
 """Writes to the file of which Apptainer makes the labels of an image."""
+_SHELL_FILE = re.compile(
+    r"(?:~|\$HOME|\$\{HOME\}|/root|/home/[^/]+)/\.(?:bashrc|(?:bash_)?profile|bash_login|zshrc)"
+    r"|/etc/bash\.bashrc"
+)
+"""Files that only interactive shells read, or those of a login."""
+_ACTIVATES = re.compile(r"\b(?:conda|mamba|micromamba|activate)\b")
 _SETTING = re.compile(
     r"echo\s+(['\"]?)(?:export\s+)?([A-Za-z_]\w*)=(['\"]?)([^'\"$`]*)\3\1(?<!\s)\s*" + _ENGINE
 )
@@ -253,6 +259,8 @@ class ShellReader:
             return False
         if _LABELS.search(part.line.text):
             return not part.line.decided("sections", "labels")
+        if self._writes_shell_file(part):
+            return False
         if part.command is None:
             return self._is_text_kept(part, scope)
         return not self._is_decided(part, scope) and self._is_other_kept(part, scope)
@@ -291,6 +299,16 @@ class ShellReader:
         copied = [name for name in names if name and self.draft.has_file(name)]
         results = [self.copies.add_settings(line, name, written[0]) for name in copied]
         return any(results) or (not results and line.decided("pip_options", "--config-file"))
+
+    def _writes_shell_file(self, part: ShellPart) -> bool:
+        """Add what a command writes for interactive shells; return False if it is no such one."""
+        written = [*products.products(part.plain, part.command)]
+        if not written or not all(map(_SHELL_FILE.fullmatch, written)):
+            return False
+        if _ACTIVATES.search(part.line.text):
+            return part.line.decided("commands", "conda activate")
+        part.line.refuse("programs in a container do not read it; name variables in the layer")
+        return True
 
     def _sets_index_alone(self, line: FileLine, command: Command) -> bool:
         """Add the indexes that variables choose; return whether the command does nothing else."""

@@ -265,3 +265,47 @@ def test_an_archive_of_github_holds_a_folder_of_the_repository(
 def test_what_sets_openmpi_is_not_needed(dockerfile: Import) -> None:
     draft = dockerfile("ENV OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_MCA_btl_tcp_if_include=eth0")
     assert (draft.environment, missing(draft)) == ({}, [])
+
+
+@pytest.mark.parametrize("build", ["mpi*", "*mpi_mpich*", "mpi_openmpi_py311"])
+def test_a_build_for_mpi_is_no_package_of_pypi(imported: Import, build: str) -> None:
+    draft = imported("environment.yml", f"dependencies: ['h5py>=3.9={build}', 'hdf5=*={build}']\n")
+    assert [*draft.python, *draft.apt] == []
+    assert len(draft.missing()) == 2
+
+
+def test_a_build_without_mpi_is_that_of_pypi(imported: Import) -> None:
+    draft = imported("environment.yml", "dependencies: ['h5py=3.9=nompi_py311h1']\n")
+    assert [*draft.python] == ["h5py==3.9"]
+
+
+def test_a_package_that_is_to_be_compiled_is_missing(dockerfile: Import) -> None:
+    draft = dockerfile("RUN HDF5_MPI=ON CC=mpicc pip install --no-binary=h5py h5py==3.11.0")
+    assert missing(draft) == ["--no-binary h5py"]
+    assert not dockerfile("RUN MPICC=mpicc pip install --no-binary=mpi4py mpi4py").missing()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RUN pip install -c /opt/limits.txt numpy",
+        "RUN PIP_CONSTRAINT=/opt/limits.txt pip install numpy",
+        "ENV PIP_CONSTRAINT=/opt/limits.txt",
+    ],
+)
+def test_limits_of_versions_are_missing(dockerfile: Import, line: str) -> None:
+    assert any("/opt/limits.txt" in each for each in missing(dockerfile(line)))
+    assert not dockerfile("ENV PIP_CONSTRAINT=").missing()
+
+
+def test_files_of_interactive_shells_set_no_variables_of_an_image(dockerfile: Import) -> None:
+    draft = dockerfile("RUN echo 'export PATH=/opt/tools/bin:$PATH' >> ~/.bashrc")
+    assert len(draft.missing()) == 1
+    text = "RUN conda init bash && echo 'conda activate train' >>/root/.bashrc"
+    draft = dockerfile(text)
+    assert not draft.missing() and "bashrc" not in "".join(draft.script)
+
+
+def test_a_command_among_requirements_is_called_one(imported: Import) -> None:
+    draft = imported("requirements.txt", "pip install torch\nconda install numpy\n")
+    assert {each.note.partition(";")[0] for each in draft.lines} == {"it is a command"}
