@@ -1,12 +1,13 @@
 """Judge batch scripts by the rules of a platform, and correct them."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lumicontainer.core.catalog import Catalog, open_catalog
+from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.model import Platform
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.host.recipes import detect_platform
@@ -29,7 +30,7 @@ class LintRequest:
     image: Path | None = None
     """An image, whose versions decide which values of variables do harm."""
     platform: str | None = None
-    """By default the image's; without one this host's, or the first with partitions of Slurm."""
+    """By default the image's; without one this host's, else that whose partitions scripts name."""
     recipes: Path | None = None
     """A folder of your own, which may define the platform."""
 
@@ -41,11 +42,15 @@ class LintRequest:
         sif.read_objects(self.image)
         return records.resolved(self.image)
 
-    def find_platform(self) -> Platform:
-        """Read the platform."""
+    def find_platform(self, contents: Mapping[Path, bytes]) -> tuple[Platform, bool]:
+        """Return the platform of scripts, and whether nothing says that it is theirs."""
         catalog = open_catalog(self.recipes)
-        named = self.record.get("platform", {}).get("name")
-        return catalog.platform(self.platform or named or _platform_of_jobs(catalog))
+        named = self.platform or self.record.get("platform", {}).get("name")
+        here = named or detect_platform(catalog)
+        if named or catalog.platform(here).slurm.partitions:
+            return catalog.platform(here), False
+        platforms = [catalog.platform(each) for each in catalog.names("platform")]
+        return _platform_of(contents, platforms, catalog.platform(here))
 
     def read_scripts(self) -> dict[Path, bytes]:
         """Read the scripts; raise ``InputError`` with all that cannot be read."""
@@ -62,10 +67,25 @@ class LintRequest:
         return contents
 
 
-def _platform_of_jobs(catalog: Catalog) -> str:
-    here = detect_platform(catalog)
-    names = [here, *(each for each in catalog.names("platform") if each != here)]
-    return next((each for each in names if catalog.platform(each).slurm.partitions), here)
+def _platform_of(
+    contents: Mapping[Path, bytes], platforms: Sequence[Platform], default: Platform
+) -> tuple[Platform, bool]:
+    """Return the platform whose partitions most scripts name, else the first with partitions."""
+    named = [name for path, data in contents.items() for name in _partitions_of(path, data)]
+    rows = [(each, {row.name for row in each.slurm.partitions}) for each in platforms]
+    rows = [row for row in rows if row[1]] or [(default, set())]
+    platform, known = max(rows, key=lambda row: sum(name in row[1] for name in named))
+    return platform, known.isdisjoint(named)
+
+
+def _partitions_of(path: Path, data: bytes) -> list[str]:
+    """Return the partitions that a script names; none if it is no text."""
+    with suppress(InputError):
+        options = parse_script(str(path), data).directives
+        return [
+            name for each in options if each.name == "partition" for name in each.text.split(",")
+        ]
+    return []
 
 
 class LintResult(NamedTuple):
@@ -73,6 +93,8 @@ class LintResult(NamedTuple):
 
     findings: Sequence[LintFinding]
     platform: Platform
+    assumed: bool
+    """Whether nothing says that the scripts are for this platform."""
     scripts: int
     shellcheck: bool
     """Whether ShellCheck is installed, and was asked too."""
@@ -81,6 +103,7 @@ class LintResult(NamedTuple):
         """Return it as ``lumicontainer lint --json`` prints it."""
         return {
             "platform": self.platform.name,
+            "assumed": self.assumed,
             "scripts": self.scripts,
             "shellcheck": self.shellcheck,
             "findings": [each.as_data() for each in self.findings],
@@ -89,7 +112,8 @@ class LintResult(NamedTuple):
 
 def lint(request: LintRequest) -> LintResult:
     """Judge scripts; raise ``InputError`` with all that are no text, or cannot be read."""
-    contents, platform = request.read_scripts(), request.find_platform()
+    contents = request.read_scripts()
+    platform, assumed = request.find_platform(contents)
     findings: list[LintFinding] = []
     problems: list[Problem] = []
     own: dict[Path, list[LintFinding]] = {}
@@ -106,7 +130,7 @@ def lint(request: LintRequest) -> LintResult:
     for path, data in contents.items():
         others = without_ignored(by_file.get(str(path), []), parse_script(str(path), data))
         findings += ordered([*own[path], *others])
-    return LintResult(findings, platform, len(contents), installed)
+    return LintResult(findings, platform, assumed, len(contents), installed)
 
 
 def _group(findings: Sequence[LintFinding]) -> dict[str, list[LintFinding]]:
@@ -122,10 +146,11 @@ def fix_scripts(request: LintRequest, *, write: bool) -> str:
     Without ``write`` the files stay as they are. A file keeps its mode, and a link leads to the new
     content.
     """
-    platform, text = request.find_platform(), ""
+    contents, text = request.read_scripts(), ""
+    platform, _ = request.find_platform(contents)
     changes: dict[Path, bytes] = {}
     problems: list[Problem] = []
-    for path, data in request.read_scripts().items():
+    for path, data in contents.items():
         try:
             fixed = fix_script(str(path), data, platform, request.record)
         except InputError as error:

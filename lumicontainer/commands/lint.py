@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--image", metavar="IMAGE", type=Path, help="the image of the job, for rules about versions"
     )
-    summary = "the platform of the job; default: the image's, else this host's, else lumi-g"
+    summary = "the platform of the job; default: the image's, this host's, that of its partition"
     add("--platform", metavar="NAME", help=summary)
     context.add_options(parser, "--recipes")
     fixing = parser.add_mutually_exclusive_group()
@@ -59,4 +59,7 @@ def _print(result: LintResult) -> None:
     fixable = sum(bool(each.edits) for each in result.findings)
     more = f"; --fix corrects {fixable}" if fixable else ""
     counted = count(len(result.findings), "finding")
-    say(f"{count(result.scripts, 'script')} for {result.platform.name}: {counted}{more}")
+    name = result.platform.name
+    if result.assumed:
+        say(f"{name} is assumed: no partition of a platform is named; --platform NAME says another")
+    say(f"{count(result.scripts, 'script')} for {name}: {counted}{more}")

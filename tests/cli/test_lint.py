@@ -54,10 +54,32 @@ def test_a_script_without_a_fault_ends_well_and_prints_nothing(lumicontainer: Ru
     assert (done.stdout, done.stderr) == ("", "")
 
 
-def test_the_platform_with_partitions_is_the_default_where_this_host_has_none(
-    lumicontainer: Run, script: Path
+OTHER = """\
+format: 1
+summary: another cluster
+accelerator: cpu
+slurm:
+  partitions:
+    - {name: ours, nodes: 2, cores: 8, memory: 48G, max_time: 1h, max_nodes: 2, max_jobs: 9,
+       running_jobs: 9, billing: cpu, source: an example}
+  billing:
+    - {name: cpu, unit: core-hours, rate: 1, cores: 1, memory: 6G, source: an example}
+"""
+
+
+@pytest.mark.parametrize(
+    ("partition", "platform", "assumed"),
+    [("ours", "other", False), ("x,small-g", "lumi-g", False), ("x", "lumi-g", True)],
+)
+def test_the_platform_is_that_of_the_partition_else_one_is_assumed(
+    lumicontainer: Run, script: Path, partition: str, platform: str, assumed: bool
 ) -> None:
-    assert "for lumi-g:" in lumicontainer("lint", script).stderr
+    (script.parent / "envs").mkdir()
+    (script.parent / "envs/other.yaml").write_text(OTHER)
+    script.write_text(APPTAINER.replace("#SBATCH", f"#SBATCH -p {partition}\n#SBATCH"))
+    done = lumicontainer("lint", "--recipes", script.parent, script)
+    assert f"1 script for {platform}: " in done.stderr
+    assert ("is assumed: no partition of a platform is named" in done.stderr) == assumed
 
 
 def test_all_scripts_are_judged_also_as_json(lumicontainer: Run) -> None:
