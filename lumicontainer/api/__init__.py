@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     )
     from lumicontainer.api.linting import LintRequest, LintResult, fix_scripts, lint
     from lumicontainer.api.locking import LockRequest, WrittenLock, lock
+    from lumicontainer.api.rebuilding import RebuildRequest, Rebuilt, rebuild
     from lumicontainer.api.recipes import RecipeRequest
     from lumicontainer.api.rendering import Rendered, RenderRequest, render
     from lumicontainer.api.sending import BuildJob, SentBuild
@@ -149,6 +150,8 @@ __all__ = [
     "Pruned",
     "Publication",
     "PublishRequest",
+    "RebuildRequest",
+    "Rebuilt",
     "RecipeRequest",
     "RenderRequest",
     "Rendered",
@@ -189,6 +192,7 @@ __all__ = [
     "prune_cache",
     "prune_shared",
     "publish_objects",
+    "rebuild",
     "reframe_test",
     "remove_failed_builds",
     "render",
@@ -299,6 +303,11 @@ _NAMES: Mapping[str, Sequence[str]] = {
         "LockRequest",
         "WrittenLock",
         "lock",
+    ),
+    "api.rebuilding": (
+        "RebuildRequest",
+        "Rebuilt",
+        "rebuild",
     ),
     "api.recipes": (
         "RecipeRequest",

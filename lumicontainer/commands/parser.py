@@ -46,6 +46,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     "Know what an image is made of": {
         "sbom": "print the bill of materials of an image",
         "diff": "print what changes from one image, recipe, lock or profile to another",
+        "rebuild": "make an image again from its provenance, and compare the layers",
     },
     "Share images": {
         "push": "send an image to a registry, without what is there already",

@@ -1,6 +1,7 @@
 """An image has its bill of materials and its provenance, as the engine and others read them."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -128,3 +129,22 @@ def test_images_of_two_values_differ_in_the_parameter_and_its_layer(
     assert "base" not in changed
     assert changed["greet"]["before"]["bytes"] > 0
     assert not {"system packages", "Python packages", "rules", "binds"} & set(sections)
+
+
+def test_an_image_is_made_again_and_layers_of_other_inputs_are_named(
+    small: Path, recipes: Path, tmp_path: Path
+) -> None:
+    """Steps that run again are those of the test of reproducible builds."""
+    words = ("rebuild", small, "--recipes", recipes, "--cached", "--json")
+    done = lumicontainer(*words, cwd=tmp_path, code=0)
+    data = json.loads(done.stdout)
+    assert {row["state"] for row in data["layers"]} == {"same"}
+    assert digest(Path(data["image"])) == digest(small)
+    assert "the image was built without a lock" in done.stderr
+
+    own = Path(shutil.copytree(recipes, tmp_path / "own"))
+    with (own / "layers/greet/install.sh").open("a") as script:
+        script.write("touch /opt/other\n")
+    done = lumicontainer(*words[:3], own, *words[4:], "-o", "x.sif", cwd=tmp_path, code=1)
+    states = {row["name"]: row["state"] for row in json.loads(done.stdout)["layers"]}
+    assert (states["base"], states["greet"]) == ("same", "other inputs")

@@ -39,7 +39,7 @@ IMPURE = {"asyncio", "os", "random", "shutil", "socket", "subprocess", "tempfile
 OPENING = {"iterdir", "open", "read_bytes", "read_text", "write_bytes", "write_text"}
 PARSING = ("commands.", "inside.", "sandbox.tree.")
 """Folders of verbs, and of programs that images and sandboxes start."""
-LARGEST_FOLDER = {"": 26, "commands": 34, "api": 28, "inside.verify": 16}
+LARGEST_FOLDER = {"": 26, "commands": 38, "api": 32, "inside.verify": 16}
 """The package has a folder per floor; ``commands`` and ``api`` have a file per verb."""
 
 
@@ -159,7 +159,7 @@ def test_no_chain_of_imports_is_longer_than_its_limit() -> None:
     assert max(levels[each] for each in packages if each not in ("", "__main__")) <= 10
     levels = longest_chains(GRAPH)
     assert max(levels[name] for name in CORE) <= 12
-    assert max(levels.values()) <= 23
+    assert max(levels.values()) <= 24
 
 
 def test_a_folder_is_small_enough_to_look_over() -> None:

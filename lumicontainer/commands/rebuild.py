@@ -1,0 +1,42 @@
+"""``lumicontainer rebuild``: make an image again from its provenance, and compare the layers."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from lumicontainer.api.rebuilding import RebuildRequest, Rebuilt, rebuild
+from lumicontainer.commands import context
+from lumicontainer.errors import EXAMINED_FAILED, OK
+from lumicontainer.system.terminal.output import line, print_json, print_table, report
+from lumicontainer.system.terminal.progress import Progress
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the verb."""
+    context.add_options(parser, "image")
+    add = parser.add_argument
+    summary = "the file of the new image; default: the image's name with .rebuilt.sif"
+    add("--output", "-o", metavar="FILE", type=Path, help=summary)
+    summary = "its recipe, a name or a file; default: the name in its provenance"
+    add("--recipe", metavar="RECIPE", default="", help=summary)
+    context.add_options(parser, "--recipes")
+    add("--cached", action="store_true", help="take layers from the cache, and run no step again")
+    context.add_options(parser, "--progress", "--json")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Build the image again; fail if a layer differs."""
+    request = context.request_of(RebuildRequest, arguments)
+    rebuilt = rebuild(request, Progress(arguments.progress), report)
+    if arguments.json:
+        print_json(rebuilt.as_data())
+    else:
+        _print(rebuilt)
+    return OK if rebuilt.is_same else EXAMINED_FAILED
+
+
+def _print(rebuilt: Rebuilt) -> None:
+    print_table([(each.name, each.state) for each in rebuilt.layers])
+    name = line(str(rebuilt.image))
+    end = "has the same files, byte for byte" if rebuilt.is_same else "differs"
+    sys.stdout.write(f"{name} {end}\n")
