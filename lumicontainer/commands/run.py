@@ -1,11 +1,13 @@
 """``lumicontainer run``: run a command in an image, with the binds of this host."""
 
 import argparse
+from collections.abc import Sequence
+from pathlib import Path
 
 from lumicontainer.api.signing import require_signature
 from lumicontainer.commands import context
 from lumicontainer.commands.start import command_of, start
-from lumicontainer.errors import OK
+from lumicontainer.errors import OK, InputError, Problem
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +25,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Replace this process by the command; its exit code is the result."""
     command = command_of(arguments)
     if arguments.require_signed or arguments.signed_by:
+        _refuse_extensions(arguments.extensions)
         require_signature(arguments.image, arguments.signed_by)
     start(arguments, command)
     return OK
+
+
+def _refuse_extensions(extensions: Sequence[Path]) -> None:
+    """Raise ``InputError`` for packages that would come before those of a signed image."""
+    if extensions:
+        hint = "add the packages to the image by extend --into, and sign the new image"
+        raise InputError(Problem("an extension has no signature", str(extensions[0]), hint=hint))

@@ -178,6 +178,13 @@ def test_the_verbs_refuse_an_image_without_the_signature_and_do_not_start_it(
     assert "the image is signed by another key" in done.stderr
 
 
+def test_an_extension_that_nobody_signed_is_refused(image: Path, keys: Keys) -> None:
+    keys.sign_by("a", image)
+    for words in (("--signed-by", keys.public("a")), ("--require-signed",)):
+        done = lumicontainer("run", *words, "--with", "x.sqsh", image, "--", "true", code=2)
+        assert "an extension has no signature" in done.stderr
+
+
 def test_words_that_name_no_signer_are_refused(image: Path, keys: Keys) -> None:
     for word, says in (
         ("nobody", "signer 'nobody' not found"),
