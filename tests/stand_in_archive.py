@@ -35,7 +35,7 @@ class StandInArchive:
 
     def make_key(self, name: str = "own") -> str:
         """Make a key and return its fingerprint."""
-        self.gpg("--passphrase", "", "--quick-gen-key", f"{name}@localhost")
+        self.gpg("--passphrase", "", "--quick-gen-key", f"{name}@localhost", "ed25519", "sign")
         listed = self.gpg("--list-keys", "--with-colons", f"{name}@localhost")
         return next(line.split(":")[9] for line in listed.splitlines() if line.startswith("fpr"))
 
