@@ -12,22 +12,30 @@ OTHERWISE = {"provider", "version", "OPT_DIM"}
 
 
 @pytest.mark.parametrize(
-    ("name", "layer", "recipe"),
+    ("stand_in", "profile", "name", "layer", "recipe"),
     [
-        ("apex", "apex", "megatron-deepspeed"),
-        ("deepspeed", "deepspeed", "pytorch-deepspeed"),
-        ("flash-attention", "flash-attention", "megatron-deepspeed"),
-        ("flash-attention-ck", "flash-attention", "megatron-deepspeed"),
-        ("horovod", "horovod", "pytorch-deepspeed"),
-        ("megatron", "megatron", "megatron-deepspeed"),
+        *(
+            (*profiles, name, name, recipe)
+            for profiles in (("stand-in", "rocm-6.4.4"), ("stand-in-7", "rocm-7.0.2"))
+            for name, recipe in (
+                ("apex", "megatron-deepspeed"),
+                ("deepspeed", "pytorch-deepspeed"),
+                ("horovod", "pytorch-deepspeed"),
+                ("megatron", "megatron-deepspeed"),
+            )
+        ),
+        ("stand-in", "rocm-6.4.4", "flash-attention", "flash-attention", "megatron-deepspeed"),
+        ("stand-in", "rocm-6.4.4", "flash-attention-ck", "flash-attention", "megatron-deepspeed"),
+        ("stand-in-7", "rocm-7.0.2", "bitsandbytes", "bitsandbytes", "pytorch-deepspeed"),
+        ("stand-in-7", "rocm-7.0.2", "jax", "jax", "jax"),
     ],
 )
 def test_the_layer_is_compiled_with_the_scripts_and_flags_of_lumi_g(
-    name: str, layer: str, recipe: str
+    stand_in: str, profile: str, name: str, layer: str, recipe: str
 ) -> None:
     images = (
-        resolve(open_catalog(ROOT / "tests/rocm").materials(name, "rocm-debian", "stand-in"), ()),
-        resolve(open_catalog().materials(recipe, "lumi-g", ""), ()),
+        resolve(open_catalog(ROOT / "tests/rocm").materials(name, "rocm-debian", stand_in), ()),
+        resolve(open_catalog().materials(recipe, "lumi-g", profile), ()),
     )
     own, lumi = (next(each for each in image.layers if each.name == layer) for image in images)
     assert own.files == lumi.files
