@@ -29,7 +29,7 @@ CAUGHT = {
     # in test_gpu_code, test_jax and test_tensorflow,
     *("pytorch/bundled", "jax/training", "horovod/mpi_tensorflow"),
     # and in test_jax, test_libraries_torch and test_rocm_layer of tests/recipes.
-    *("jax/gpu", "jax/plugin", "pytorch/libraries", "rocm/restored"),
+    *("jax/compiles", "jax/gpu", "jax/plugin", "pytorch/libraries", "rocm/restored"),
 }
 
 

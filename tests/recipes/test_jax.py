@@ -90,7 +90,7 @@ def test_a_library_that_the_plugin_lacks_is_named(
 ) -> None:
     profiler = tmp_path / "librocprofiler-sdk.so.1"
     library(profiler, options=[f"-Wl,-soname,{profiler.name}"])
-    needs = ["-Wl,--no-as-needed", profiler]
+    needs: list[str | Path] = ["-Wl,--no-as-needed", profiler]
     files["jax_rocm7_pjrt"][PJRT] = library(tmp_path / "needs.so", options=needs)
     profiler.unlink()
     done = run_check("plugin.py", install(tmp_path, files))
@@ -105,6 +105,51 @@ def test_a_plugin_that_jax_cannot_start_is_reported(
     done = run_check("plugin.py", install(tmp_path, files))
     assert done.returncode == 1
     assert "has the function GetPjrtApi" in done.stdout + done.stderr
+
+
+FAKE = {
+    "__init__": (
+        "def devices(): pass\ndef grad(f): return f\n"
+        "def ShapeDtypeStruct(*_): pass\n"
+        "class jit:\n"
+        "    def __init__(self, *_, **__): pass\n"
+        "    def trace(self, *_): return self\n"
+        "    def lower(self, **_): return self\n"
+        "    def compile(self): return self\n"
+        "    def runtime_executable(self): return self\n"
+        "    def serialize(self): return {executable!r}\n"
+    ),
+    "numpy": "float32 = None\n",
+    "sharding": "def NamedSharding(*_): pass\ndef PartitionSpec(): pass\n",
+    "experimental/topologies": "def get_topology_desc(*_, **__): pass\ndef make_mesh(*_): pass\n",
+}
+
+
+def elf(machine: int, target: int) -> bytes:
+    """Return the beginning of an ELF file for a machine, with the lowest byte of its flags."""
+    return b"\x7fELF".ljust(18, b"\0") + machine.to_bytes(2, "little") + bytes(28) + bytes([target])
+
+
+@pytest.mark.parametrize(
+    ("executable", "code"),
+    [
+        (b"text" + elf(224, 0x3F), 0),
+        (elf(224, 0x3F) + elf(224, 0x4C), 1),
+        (elf(62, 0x3F), 1),
+        (b"text", 1),
+    ],
+    ids=["gfx90a", "gfx942 too", "a processor", "no code"],
+)
+def test_a_step_that_is_not_compiled_for_gfx90a_is_reported(
+    tmp_path: Path, executable: bytes, code: int
+) -> None:
+    for name, text in FAKE.items():
+        path = tmp_path / "jax" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.replace("{executable!r}", repr(executable)))
+    done = run_check("compiles.py", tmp_path)
+    assert done.returncode == code, done.stderr
+    assert ("not for gfx90a alone" in done.stdout + done.stderr) == (code == 1)
 
 
 @pytest.mark.parametrize(("platform", "code"), [("gpu", 0), ("cpu", 1)])
