@@ -148,7 +148,9 @@ def test_an_ordinary_user_builds_it_under_proot(tree: Tree, posts: str) -> None:
     )
     links = {name: str((tree.root / "usr/local/bin" / name).readlink()) for name in PROGRAMS}
     assert links == {name: f"{HOME}/bin/{name}" for name in PROGRAMS}
-    assert re.fullmatch(r"lumi-entry \d\S*\n", inside(tree.root, "lumi-entry", "--version"))
+    # If the engine does not find it, the message shows the PATH and the file.
+    show = 'echo "$PATH" >&2 && ls -lL /usr/local/bin/lumi-entry >&2 && exec lumi-entry --version'
+    assert re.fullmatch(r"lumi-entry \d\S*\n", inside(tree.root, "sh", "-c", show))
 
 
 def closed_files(root: Path) -> set[Path]:
