@@ -155,6 +155,19 @@ def test_a_program_that_works_is_not_idle(
             limit.require()
 
 
+def test_the_time_in_which_a_job_was_suspended_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    times = iter((0, 0, 10, 5000, 5010, 5060))
+    monkeypatch.setattr(idle_limit, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    monkeypatch.setattr(process_tree, "sum_work", lambda _: process_tree.Work(7, 7))
+    limit = idle_limit.IdleLimit(1, 120)
+    for _ in range(3):
+        limit.require()
+    with pytest.raises(budget.LimitError, match="did nothing for 2 min"):
+        limit.require()
+
+
 HOLDING = {"silent": "sleep 1000", "printing": "while :; do echo; sleep 0.1; done"}
 
 
