@@ -22,7 +22,7 @@ _INSTALLED = "ok installed"
 _METADATA = {".dist-info": "METADATA", ".egg-info": "PKG-INFO"}
 _FOLDERS = ("/site-packages", "/dist-packages")
 _SHORT = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,100}")
-_FORMAT, _LICENCE = re.compile(rb"\s*Format:"), re.compile(rb"(?m)^License:[ \t]*(\S.*?)[ \t]*$")
+_FORMAT, _LICENCE = re.compile(rb"\s*Format:"), re.compile(rb"(?m)^License:(.+)$")
 _UNSAID = ("", "unknown", "none", "dual license")
 _SOURCE = re.compile(r"(\S+)(?: \((\S+)\))?")
 
@@ -65,7 +65,7 @@ def _debian_licences(files: Files, name: str) -> tuple[str, ...]:
     text = files.read(f"/usr/share/doc/{name}/copyright", _MOST) or b""
     if not _FORMAT.match(text):
         return ()
-    names = (each.decode("utf-8", "replace") for each in _LICENCE.findall(text))
+    names = (each.decode("utf-8", "replace").strip() for each in _LICENCE.findall(text))
     return tuple(sorted({each for each in names if _SHORT.fullmatch(each)}))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from lumicontainer.packages.conda import read_package
 from lumicontainer.packages.uv_messages import missing_extras, unbuilt_sources
 from lumicontainer.sandbox.failures import failure, missing_packages
 from lumicontainer.system.terminal import masking, output, style
+from lumicontainer.trust import installed
 
 from ..cpu import within
 
@@ -55,6 +57,11 @@ def needs(text: str) -> list[conflicts.Conflict]:
 
 def command(text: str) -> object:
     return groups.group_of(text, None, {})
+
+
+def licences(text: str) -> tuple[str, ...]:
+    files: Any = SimpleNamespace(read=lambda *_: f"Format: 1.0\nLicense: {text}".encode())
+    return installed._debian_licences(files, "a")
 
 
 READERS: dict[str, tuple[Callable[[str], Any], str]] = {
@@ -102,6 +109,8 @@ READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "blanks of a list": (command, f"a && b{' ' * SIZE}x || true"),
     "continued lines of a list": (command, f"a && b{chr(92)}{chr(10)}{' ' * SIZE} || true"),
     "empty lines of a script": (partial(inner_scripts._COMMENT.sub, ""), "\n" * SIZE),
+    "blanks of a licence": (licences, f"a{' ' * SIZE}b"),
+    "blanks after a licence": (licences, f"{' ' * SIZE}\n" * 3),
     "escape sequences": (output.clean, f"\x1b[{'0' * SIZE}"),
     "overwritten lines": (output.clean, "a\r" * (SIZE // 2)),
     "commands of a terminal": (output.clean, "\x1b]" * (SIZE // 2)),
