@@ -15,7 +15,7 @@ from lumicontainer.errors import InputError, LockError, Problem, Problems
 from lumicontainer.host.recipes import locate_recipe, resolve_recipe
 from lumicontainer.image import records
 from lumicontainer.trust.rebuilt import SAME, LayerComparison, compare_layers
-from lumicontainer.trust.statement import BUILD, Provenance
+from lumicontainer.trust.statement import BUILD, Provenance, extend_command
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def _parameters(image: Path, provenance: Provenance) -> Mapping[str, Any]:
     parameters = provenance.parameters
     if provenance.build_type != BUILD or not {"recipe", "platform"} <= parameters.keys():
         what, why = "cannot make the image again", "packages were added to it after its build"
-        hint = f"rebuild the image that it was made of, then repeat: {provenance.command}"
+        hint = f"rebuild the image that it was made of, then repeat: {extend_command(provenance)}"
         raise InputError(Problem(what, str(image), why, hint))
     return parameters
 

@@ -18,7 +18,7 @@ from lumicontainer.system.terminal.output import write_document
 
 SHELLS = ("bash", "zsh")
 NAMES, VERB = "names", "verb"
-_FILES = ("FILE", "JOB|FOLDER", "-- COMMAND", "-- PROGRAM")
+_FILES = ("FILE", "KEY", "A", "B", "JOB|FOLDER", "-- COMMAND", "-- PROGRAM")
 """Options whose values can be names of files, but are read as text."""
 _SCRIPTS = Path(__file__).parents[1] / "host/scripts"
 

@@ -8,6 +8,7 @@ that the same inputs make the same bytes.
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ from lumicontainer.trust.dependencies import Descriptor, dependencies_of
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://slsa.dev/provenance/v1"
 BUILD, EXTEND = "urn:lumicontainer:build:1", "urn:lumicontainer:extend:1"
+_EXTEND = ["lumicontainer", "extend"]
 _BUILDER = "urn:lumicontainer:builder"
 _SIZE = records.Kind("a number of at least 0", frozenset({int}), range=(0, 1 << 62))
 _DESCRIPTOR: records.Schema = {
@@ -206,6 +208,18 @@ def build_command(parameters: Mapping[str, Any]) -> str:
     for value in parameters.get("values", ()):
         words += ["--set", value]
     return shlex.join([*words, *(["--locked"] if parameters.get("lock") else [])])
+
+
+def extend_command(provenance: Provenance) -> str:
+    """Return the command that extended an image, or its form if the image states another one.
+
+    The image may be a stranger's, and users paste the command.
+    """
+    with suppress(ValueError):
+        words = shlex.split(provenance.command)
+        if words[:2] == _EXTEND:
+            return shlex.join(words)
+    return "lumicontainer extend IMAGE PACKAGE --into FILE"
 
 
 def read_provenance(image: Path) -> Provenance | None:

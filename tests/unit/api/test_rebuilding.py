@@ -52,9 +52,27 @@ def test_a_recipe_with_other_inputs_than_the_lock_is_refused(folder: Path, write
         resolve_again(RebuildRequest(IMAGE, recipes=folder), provenance)
 
 
-def test_an_image_with_an_extension_names_the_command_that_made_it() -> None:
-    command = "lumicontainer extend hello.sif six --into new.sif"
+def hint_of(command: str) -> str:
+    """Return the hint for an image whose provenance states a command."""
     provenance = statement(EXTEND, {"image": "x"}, {"command": command}, [], layers=(), parts=())
     with pytest.raises(InputError) as error:
         resolve_again(RebuildRequest(IMAGE), provenance)
-    assert command in str(error.value)
+    return error.value.problems[0].hint
+
+
+def test_an_image_with_an_extension_names_the_command_that_made_it() -> None:
+    assert "lumicontainer extend hello.sif six --into" in hint_of(
+        "lumicontainer extend hello.sif six --into new.sif"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("rm -rf /", "lumicontainer extend IMAGE PACKAGE --into FILE"),
+        ("lumicontainer extend x; rm y", "lumicontainer extend 'x;' rm y"),
+        ("lumicontainer extend $(id)", "lumicontainer extend '$(id)'"),
+    ],
+)
+def test_no_command_of_a_stranger_is_there_to_paste(command: str, shown: str) -> None:
+    assert hint_of(command).endswith(f": {shown}")
