@@ -30,8 +30,8 @@ NODES = ["nid005001", "nid005002"]
 
 
 @pytest.fixture(scope="module")
-def cluster(running_cluster: Env, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Env]:
-    with alone(tmp_path_factory):
+def cluster(running_cluster: Env) -> Iterator[Env]:
+    with alone():
         yield running_cluster
 
 
