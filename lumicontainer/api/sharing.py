@@ -10,6 +10,7 @@ from lumicontainer.errors import InputError, Problem
 from lumicontainer.host.site import host_trust
 from lumicontainer.host.transfers import Client
 from lumicontainer.image import sif
+from lumicontainer.image.inspect import object_bytes
 from lumicontainer.registry.failures import reporting
 from lumicontainer.registry.image_name import ImageName, parse_image_name
 from lumicontainer.registry.logins import find_login
@@ -69,13 +70,15 @@ def push(request: PushRequest, on_progress: OnProgress | None = None) -> SharedI
         hint = f"write {reference.by_digest('TAG')}".replace("@", ":")
         raise InputError(Problem("expected a tag, got a digest", str(reference), hint=hint))
     sif.partitions(request.image)
+    bill = object_bytes(request.image, sif.BILL) or b""
     client = Client(host_trust(), find_login(reference))
     with (
         progress_of(on_progress) as progress,
         reporting("cannot push the image", reference, client.login),
     ):
         repository = RemoteImage(reference, client, Total(budget.IMAGE))
-        pushed = push_image(request.image, repository, progress, whole=request.form == WHOLE)
+        whole = request.form == WHOLE
+        pushed = push_image(request.image, repository, progress, whole=whole, bill=bill)
     name = str(reference.by_digest(pushed.digest))
     return SharedImage(name, *pushed, request.image.absolute())
 

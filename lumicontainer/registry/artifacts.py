@@ -24,7 +24,7 @@ ARTIFACT = "application/vnd.lumicontainer.sif.v1"
 PART = "application/vnd.lumicontainer.sif.part.v1"
 SIF = "application/vnd.sylabs.sif.layer.v1.sif"
 _SIF_CONFIG = "application/vnd.sylabs.sif.config.v1+json"
-_EMPTY = "application/vnd.oci.empty.v1+json"
+EMPTY = "application/vnd.oci.empty.v1+json"
 CONFIG = b"{}"
 TITLE = "org.opencontainers.image.title"
 SHA256, SIZE = "org.lumicontainer.sif.sha256", "org.lumicontainer.sif.size"
@@ -46,7 +46,7 @@ def write_manifest(image: CutImage, name: str, *, whole: bool) -> bytes:
     ``whole`` writes what engines read: one layer.
     """
     kind = SIF if whole else PART
-    config = {"mediaType": _SIF_CONFIG if whole else _EMPTY, **_described(CONFIG)}
+    config = {"mediaType": _SIF_CONFIG if whole else EMPTY, **_described(CONFIG)}
     layers: list[dict[str, Any]] = [
         {"mediaType": kind, "digest": each.digest, "size": each.size} for each in image.pieces
     ]

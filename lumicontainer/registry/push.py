@@ -9,6 +9,7 @@ from typing import IO, Any, NamedTuple, cast
 from lumicontainer.image import digests
 from lumicontainer.registry.artifacts import CONFIG, write_manifest
 from lumicontainer.registry.cutting import CutImage, Piece, cut_ranges, digest_of_bytes
+from lumicontainer.registry.referrers import attach_bill
 from lumicontainer.registry.remote_image import RemoteImage, Upload, content_of
 from lumicontainer.registry.transfers import Transfers
 from lumicontainer.system.files.regular import open_regular
@@ -27,8 +28,10 @@ class Pushed(NamedTuple):
     sent_blobs: int
 
 
-def push_image(image: Path, repository: RemoteImage, progress: Progress, *, whole: bool) -> Pushed:
-    """Push an image under its tag; as one blob if ``whole``.
+def push_image(
+    image: Path, repository: RemoteImage, progress: Progress, *, whole: bool, bill: bytes = b""
+) -> Pushed:
+    """Push an image under its tag, as one blob if ``whole``, and attach its bill of materials.
 
     Raises ``OSError``, ``ValueError`` and ``HTTPException``.
     """
@@ -45,6 +48,8 @@ def push_image(image: Path, repository: RemoteImage, progress: Progress, *, whol
         if not repository.has_blob(digest_of_bytes(CONFIG)):
             repository.send_blob(content_of(CONFIG))
         repository.put_manifest(manifest)
+        if bill:
+            attach_bill(bill, repository, manifest)
     moved = [each.piece.size for each in sent if each.moved]
     return Pushed(digest_of_bytes(manifest), size, len(sent), sum(moved), len(moved))
 

@@ -114,12 +114,18 @@ class RemoteImage:
             error.close()
             repeat(lambda end: self._send_chunks(content, end), budget.UPLOAD)
 
-    def put_manifest(self, manifest: bytes) -> None:
-        """Give the image its tag."""
-        name = digest_of_bytes(manifest) if self.reference.is_digest else self.reference.tag
-        kind = {"Content-Type": artifacts.MANIFEST}
-        call = _sending(f"{self._base}/manifests/{name}", "PUT", content_of(manifest), kind)
-        repeat(lambda end: self._client.ask(call, budget.UPLOAD, end), budget.UPLOAD)
+    def read_tag(self, tag: str) -> bytes:
+        """Return the manifest of another tag."""
+        url = f"{self._base}/manifests/{tag}"
+        return self._client.read(url, budget.MANIFEST, {"Accept": artifacts.ACCEPTED}).body
+
+    def put_manifest(
+        self, manifest: bytes, tag: str = "", kind: str = artifacts.MANIFEST
+    ) -> Message:
+        """Give a manifest a tag, by default that of the image; return the headers of the answer."""
+        url = f"{self._base}/manifests/{tag or self.reference.tag}"
+        call = _sending(url, "PUT", content_of(manifest), {"Content-Type": kind})
+        return repeat(lambda end: self._client.ask(call, budget.UPLOAD, end), budget.UPLOAD).headers
 
     def _send_at_once(self, content: Upload, end: float) -> None:
         place, _ = self._begin_upload(end)

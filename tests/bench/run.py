@@ -24,6 +24,7 @@ import builds
 from assembly import assembly, large, starts
 from extensions import extension
 from rivals import Docker, change_plain, plain_words
+from sharing import sharing
 from slow_names import slow_names
 from table import LUMICONTAINER, row, seconds, times
 
@@ -227,6 +228,7 @@ def main(words: Sequence[str]) -> None:
         starts(image, Path(folder))
         large(image, Path(folder))
         extension(image, Path(folder))
+        sharing(image, Path(folder))
         beside_others(image, Path(folder))
 
 

@@ -46,6 +46,7 @@ class Registry:
     sessions: dict[str, bytes] = field(default_factory=dict)
     received: int = 0
     ranges: bool = True
+    lists_referrers: bool = False
 
     def count(self, method: str, part: str = "") -> int:
         """Return how many requests of a method came."""
@@ -149,7 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
         folder, _, name = url.path.rpartition("/")
         if folder.endswith("/manifests"):
             self.registry.manifests[name] = self.registry.manifests[digest_of_bytes(body)] = body
-            return Reply(201)
+            return Reply(201, headers={"OCI-Subject": "x"} if self.registry.lists_referrers else {})
         content, digest = self.registry.sessions[name] + body, parse_qs(url.query)["digest"][0]
         if digest_of_bytes(content) != digest:
             return Reply(400, b'{"errors": [{"code": "DIGEST_INVALID"}]}')

@@ -213,6 +213,37 @@ def test_a_registry_that_refuses_large_bodies_gets_chunks(registry: Registry, im
     assert image.read_bytes() in registry.blobs.values()
 
 
+# Bills of materials
+
+BILL = b'{"bomFormat": "CycloneDX"}'
+
+
+def push_with_bill(image: Path, registry: Registry) -> str:
+    with Progress("json") as progress:
+        return push_image(image, remote(registry), progress, whole=False, bill=BILL).digest
+
+
+def test_the_bill_of_materials_is_listed_where_clients_look(
+    registry: Registry, image: Path
+) -> None:
+    digest = push_with_bill(image, registry)
+    assert push_with_bill(image, registry) == digest
+    index = json.loads(registry.manifests[digest.replace(":", "-")])
+    (row,) = index["manifests"]
+    referrer = json.loads(registry.manifests[row["digest"]])
+    assert row["artifactType"] == referrer["artifactType"] == "application/vnd.cyclonedx+json"
+    assert referrer["subject"]["digest"] == digest
+    assert registry.blobs[referrer["layers"][0]["digest"]] == BILL
+
+
+def test_a_registry_that_lists_referrers_itself_gets_no_index(
+    registry: Registry, image: Path
+) -> None:
+    registry.lists_referrers = True
+    digest = push_with_bill(image, registry)
+    assert digest.replace(":", "-") not in registry.manifests
+
+
 # Registries in trouble
 
 

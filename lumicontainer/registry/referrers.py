@@ -1,0 +1,57 @@
+"""Attach the bill of materials to an image in a registry, as a referrer of OCI 1.1.
+
+A registry that does not list referrers itself gets an index under the tag ``sha256-…``, where
+clients look then (OCI distribution specification, "Referrers Tag Schema").
+"""
+
+import json
+from typing import Any
+from urllib.error import HTTPError
+
+from lumicontainer.host.transfers import json_object
+from lumicontainer.registry.artifacts import CONFIG, EMPTY, INDEX, MANIFEST
+from lumicontainer.registry.cutting import digest_of_bytes
+from lumicontainer.registry.remote_image import RemoteImage, content_of
+
+CYCLONEDX = "application/vnd.cyclonedx+json"
+
+
+def attach_bill(bill: bytes, remote: RemoteImage, manifest: bytes) -> None:
+    """Attach a bill of materials to the image of a ``manifest``."""
+    referrer = _write_referrer(bill, manifest)
+    for content in (bill, CONFIG):
+        if not remote.has_blob(digest_of_bytes(content)):
+            remote.send_blob(content_of(content))
+    digest = digest_of_bytes(referrer)
+    if "OCI-Subject" not in remote.put_manifest(referrer, digest):
+        row = {**_described(MANIFEST, referrer), "artifactType": CYCLONEDX}
+        _list_referrer(remote, digest_of_bytes(manifest).replace(":", "-"), row)
+
+
+def _write_referrer(bill: bytes, manifest: bytes) -> bytes:
+    content = {
+        "schemaVersion": 2,
+        "mediaType": MANIFEST,
+        "artifactType": CYCLONEDX,
+        "config": _described(EMPTY, CONFIG),
+        "layers": [_described(CYCLONEDX, bill)],
+        "subject": _described(MANIFEST, manifest),
+    }
+    return json.dumps(content).encode()
+
+
+def _described(kind: str, content: bytes) -> dict[str, Any]:
+    return {"mediaType": kind, "digest": digest_of_bytes(content), "size": len(content)}
+
+
+def _list_referrer(remote: RemoteImage, tag: str, row: dict[str, Any]) -> None:
+    """Add a row to the index of referrers."""
+    try:
+        listed = json_object(remote.read_tag(tag)).get("manifests")
+    except HTTPError as error:
+        if error.code != 404:
+            raise
+        listed = []
+    rows = [each for each in listed if each != row] if isinstance(listed, list) else []
+    index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": [*rows, row]}
+    remote.put_manifest(json.dumps(index).encode(), tag, INDEX)

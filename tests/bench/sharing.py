@@ -1,0 +1,132 @@
+"""Measure push and pull beside Apptainer's, and the bytes that they cost at a real registry."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from table import LUMICONTAINER, row, seconds
+
+from lumicontainer.image import digests, sif
+from lumicontainer.image.image_copy import ImageCopy
+from lumicontainer.image.inspect import metadata_bytes
+from lumicontainer.image.squashfs import form_of, pack_as_root
+from lumicontainer.system.terminal.forms import Form
+from lumicontainer.system.terminal.progress import Progress
+
+ENGINE = shutil.which("apptainer") or "singularity"
+LAYER, FILES, REPLACED = 20, 1 << 20, 4
+"""Files of a changed layer, the bytes of each, and how many files below it a recipe replaces."""
+_WRITTEN = re.compile(r"http\.response\.written=(\d+)")
+
+
+class Registry:
+    """Count the bytes that a docker-registry in a folder stores and sends."""
+
+    def __init__(self, folder: Path, host: str) -> None:
+        self.folder, self.host = folder, host
+
+    def stored(self) -> int:
+        """Return the bytes of all blobs."""
+        return sum(path.stat().st_size for path in (self.folder / "images").rglob("data"))
+
+    def sent(self) -> int:
+        """Return the bytes of all answers."""
+        return sum(map(int, _WRITTEN.findall((self.folder / "log").read_text())))
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[Registry]:
+    """Run Debian's docker-registry on loopback."""
+    folder.mkdir()
+    settings, log = folder / "settings.yaml", folder / "log"
+    storage = f"storage: {{filesystem: {{rootdirectory: {folder / 'images'}}}}}\n"
+    settings.write_text(f"version: 0.1\n{storage}http: {{addr: '127.0.0.1:0'}}\n")
+    with log.open("w") as file:
+        command = ["docker-registry", "serve", str(settings)]
+        server = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
+    try:
+        while not (match := re.search(r"listening on (127\.0\.0\.1:\d+)", log.read_text())):
+            if server.poll() is not None:
+                sys.exit(log.read_text())
+            time.sleep(0.05)
+        yield Registry(folder, match[1])
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def sharing(image: Path, folder: Path) -> None:
+    """Measure the first push and pull, and those after a change."""
+    changed = {n: _with_layer(image, folder / f"changed-{n}.sif", n) for n in (1, 2)}
+    other = _with_layer(image, folder / "other.sif", 3, replaced=REPLACED)
+    with serving(folder / "registry") as registry:
+        ours, theirs = f"oci://{registry.host}/ours", f"oras://{registry.host}/theirs:1"
+        _first(changed[1], folder, ours, theirs)
+        most = LAYER * FILES + image.stat().st_size // 100 + (2 << 20)
+        _again(registry, changed[2], f"{ours}:2", "a changed last layer", most)
+        _again(registry, other, f"{ours}:3", f"a recipe that replaces {REPLACED} files", most)
+        before, old = registry.sent(), folder / "pulled.sif"
+        seconds([*LUMICONTAINER, "pull", f"{ours}:2", "-o", old, "-q"])
+        fetched = registry.sent() - before
+        row("  pulled again onto the old image", _mb(fetched), _limit(most), holds=fetched <= most)
+
+
+def _first(image: Path, folder: Path, ours: str, theirs: str) -> None:
+    pushed = seconds([*LUMICONTAINER, "push", image, f"{ours}:1", "-q"])
+    other = seconds([ENGINE, "-s", "push", "-U", "--no-https", image, theirs])
+    seen = f"{pushed:.1f} s against {other:.1f} s"
+    row("first push, apptainer push oras://", seen, "<= 1 times", holds=pushed <= other)
+    pulled = seconds([*LUMICONTAINER, "pull", f"{ours}:1", "-o", folder / "pulled.sif", "-q"])
+    words = ["pull", "--disable-cache", "--no-https", folder / "theirs.sif", theirs]
+    other = seconds([ENGINE, "-s", *words])
+    seen = f"{pulled:.1f} s against {other:.1f} s"
+    row("first pull, apptainer pull oras://", seen, "<= 1 times", holds=pulled <= other)
+
+
+def _again(registry: Registry, image: Path, name: str, what: str, most: int) -> None:
+    before = registry.stored()
+    seconds([*LUMICONTAINER, "push", image, name, "-q"])
+    sent = registry.stored() - before
+    row(f"  pushed after {what}", _mb(sent), _limit(most), holds=sent <= most)
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"
+
+
+def _limit(most: int) -> str:
+    return f"<= {_mb(most)}: the layer, 1 %, 2 MB"
+
+
+def _with_layer(image: Path, target: Path, seed: int, replaced: int = 0) -> Path:
+    """Write an image with one more layer of random files, some in place of files below it."""
+    chance, tree = random.Random(seed), target.with_suffix(".tree")
+    names = [f"opt/bench/{number}" for number in range(LAYER - (1 if replaced else 0))]
+    for name in names:
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_bytes(chance.randbytes(FILES))
+    command = ["unsquashfs", "-l", "-d", "", "-offset", str(sif.root(image).offset), str(image)]
+    listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")
+    below = sorted(each.lstrip("/") for each in listed if each.endswith(".py"))
+    for name in chance.sample(below, replaced):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_bytes(chance.randbytes(FILES // REPLACED))
+        names.append(name)
+    layer = target.with_suffix(".sqsh")
+    pack_as_root(tree, layer, *form_of(image))
+    target.touch()
+    plan = sif.layout("", metadata_bytes(image) or b"{}")
+    with ImageCopy(image, target, Progress(Form(sys.stderr))) as copy:
+        copy.begin(plan, [f"/{name}" for name in names])
+        copy.finish(layer)
+    shutil.rmtree(tree)
+    assert digests.check(target).state == digests.WHOLE
+    return target
