@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Collection, Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from lumicontainer.core.model.wheel_names import normal
 from lumicontainer.errors import Problem, StepError
@@ -46,9 +46,16 @@ def require_modules(
 
 def _modules(notes: Path, python: str) -> Iterator[tuple[str, str]]:
     """Yield the modules that a package announces, and those of its files that are compiled."""
-    yield from ((name, f"its file top_level.txt names {name}") for name in _announced(notes))
+    # Setuptools names a compiled module there, too, that a package holds.
+    inner = {PurePosixPath(path).name.partition(".")[0] for path in _files(notes) if _is_inner(path)}
+    announced = (name for name in _announced(notes) if name not in inner)
+    yield from ((name, f"its file top_level.txt names {name}") for name in announced)
     for path in filter(is_extension_module, _files(notes)):
         yield path.partition(".")[0], f"its file {path} is not for Python {python} of the image"
+
+
+def _is_inner(path: str) -> bool:
+    return "/" in path and path.endswith(".so")
 
 
 def _files(notes: Path) -> Iterator[str]:

@@ -117,9 +117,12 @@ class Installation:
         if "torch" in changeable or "torch" not in self._facts.packages:
             return
         missing: dict[str, set[str]] = {}
-        for path in self._packages.rglob("*.so"):
+        paths = [*self._packages.rglob("*.so")]
+        # Triton links its own modules with each other.
+        libraries = self._facts.libraries.union(path.name for path in paths)
+        for path in paths:
             names = [name for name in _linked(path) if name.startswith(LIBRARIES)]
-            if others := set(names) - self._facts.libraries:
+            if others := set(names) - libraries:
                 owner = path.relative_to(self._packages).parts[0]
                 missing.setdefault(owner, set()).update(others)
         version = self._facts.packages["torch"].version

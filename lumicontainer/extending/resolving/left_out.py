@@ -12,6 +12,8 @@ from lumicontainer.extending.resolving import causes, conflicts
 from lumicontainer.extending.resolving.resolution import Question, Refusal, Resolution
 
 _YEARS = 1900
+"""The least first number of a version that is a year."""
+_FEW_YEARS = 1
 
 
 def find_left_out(
@@ -35,9 +37,9 @@ def find_left_out(
 
 
 def _is_other_program(old: str, new: str) -> bool:
-    """Return whether two versions differ in their first number, which is no year."""
+    """Return whether two versions differ in their first number, or by more than a year."""
     first, second = Version(old).major, Version(new).major
-    return first < second < _YEARS
+    return first < second - (_FEW_YEARS if second >= _YEARS else 0)
 
 
 def _newest(

@@ -48,6 +48,24 @@ def test_a_module_that_is_compiled_for_another_python_is_not_found(tmp_path: Pat
         (notes.parent / f"mine{suffix}").unlink()
 
 
+def test_a_compiled_module_may_be_in_a_package(tmp_path: Path) -> None:
+    """Setuptools writes its name without that of the package (``ext_package``)."""
+    notes = tmp_path / "lib/python3.11/site-packages/mine-1.0.dist-info"
+    notes.mkdir(parents=True)
+    (notes / "top_level.txt").write_text("fast\nmine\n")
+    file = "mine/fast.cpython-311-x86_64-linux-gnu.so"
+    (notes / "RECORD").write_text(f"mine/__init__.py,,\n{file},,\n")
+    for path in ("mine/__init__.py", file):
+        (notes.parent / path).parent.mkdir(exist_ok=True)
+        (notes.parent / path).touch()
+    require_modules(tmp_path)
+    (notes.parent / "mine/__init__.py").unlink()
+    (notes.parent / file).unlink()
+    (notes.parent / "mine").rmdir()
+    with pytest.raises(StepError, match=r"mine-1\.0 has no module 'mine'"):
+        require_modules(tmp_path)
+
+
 @pytest.mark.parametrize("made", ["space/part.py", "space/__init__.py", "space/data.txt"])
 def test_a_folder_without_code_of_its_own_is_a_module(tmp_path: Path, made: str) -> None:
     """Python finds it as a namespace package."""

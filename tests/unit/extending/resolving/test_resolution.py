@@ -191,10 +191,15 @@ def test_a_package_without_a_release_hides_no_warning_about_others(index: Index)
 
 
 @pytest.mark.parametrize(
-    ("new", "old", "level"), [("3.17", "1.27", "error"), ("2026.2", "2025.9", "warning")]
+    ("new", "old", "level"),
+    [
+        ("3.17", "1.27", "error"),
+        ("2026.2", "2025.9", "warning"),
+        ("2026.10.9", "2024.8", "error"),
+    ],
 )
 def test_an_older_major_version_is_refused(index: Index, new: str, old: str, level: str) -> None:
-    """Users would get another program; a year says nothing about that."""
+    """Users would get another program; of numbers that are years, the last one is near enough."""
     index.wheel("top", old)
     index.wheel("top", new, "base<2")
     (problem,) = find_left_out(index.resolution(), Question(["top"]), {"top": old})
