@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from lumicontainer.system.terminal.output import clean
 
 _PAGE = 4096
+_DIGITS = 19
+"""The most digits of a number: those of 64 bits."""
 _UNLIMITED = 1 << 60
 """Bytes from which on a control group of version 1 has no limit."""
 
@@ -95,30 +97,37 @@ class NodeReader:
         return None
 
 
+def _amount(word: str) -> int:
+    """Read a number of any machine; raise ``ValueError`` for others."""
+    if len(word) > _DIGITS:
+        raise ValueError(word)
+    return int(word)
+
+
 def _read_memory(frame: _Frame, words: Sequence[str]) -> None:
-    used, limit = (int(word) if word.isdecimal() else None for word in words)
+    used, limit = (_amount(word) if word.isdecimal() else None for word in words)
     frame.memory = (used, None if limit is None or limit >= _UNLIMITED else limit)
 
 
 def _read_node(frame: _Frame, words: Sequence[str]) -> None:
-    frame.node = (int(words[0]) << 10, int(words[1]) << 10)
+    frame.node = (_amount(words[0]) << 10, _amount(words[1]) << 10)
 
 
 def _read_gpu(frame: _Frame, words: Sequence[str]) -> None:
-    busy = int(words[1]) if words[1].isdecimal() else None
-    frame.gpus.append(GpuState(clean(words[0]), busy, int(words[2]), int(words[3])))
+    busy = _amount(words[1]) if words[1].isdecimal() else None
+    frame.gpus.append(GpuState(clean(words[0]), busy, _amount(words[2]), _amount(words[3])))
 
 
 def _read_process(frame: _Frame, words: Sequence[str]) -> None:
     pairs = (word.partition("=") for word in words[4].split())
     variables = {name: value for name, _, value in pairs}
-    pid, parent, pages = int(words[0]), int(words[1]), int(words[3])
+    pid, parent, pages = _amount(words[0]), _amount(words[1]), _amount(words[3])
     frame.processes.append(_Process(pid, parent, clean(words[2]), pages * _PAGE, variables))
 
 
 def _read_log(frame: _Frame, words: Sequence[str]) -> None:
     name = PurePath(clean(words[2])).name
-    frame.logs.append((int(words[1]), name, clean(words[3]).strip()))
+    frame.logs.append((_amount(words[1]), name, clean(words[3]).strip()))
 
 
 _READERS: dict[str, tuple[int, Callable[[_Frame, Sequence[str]], None]]] = {

@@ -39,7 +39,7 @@ print_processes() {
     local file pid variables stat
     while IFS= read -r file; do
         pid=${file%/environ} pid=${pid##*/}
-        variables=$(grep -azE '^(RANK|SLURM_PROCID|SLURM_STEP_ID|SLURMD_NODENAME)=' "$file" 2>/dev/null | tr '\0' ' ')
+        variables=$(grep -azE '^(RANK|SLURM_PROCID|SLURM_STEP_ID|SLURMD_NODENAME)=' "$file" 2>/dev/null | tr '\n\t\0' '?? ')
         stat=$(cat "${file%environ}stat" 2>/dev/null)
         # After the name: state, parent, ... and in field 24 of all the pages in memory.
         read -ra stat <<<"${stat##*) }"

@@ -54,11 +54,22 @@ def test_lines_of_nodes_may_come_mixed() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["memory", "gpu\tx", "process\t1", "process\ta\tb\tc\td\te", "log\tx\ty\tz\tw", "other\t1", ""],
+    [
+        "memory",
+        f"memory\t{'9' * 400}\t5",
+        f"node\t{'9' * 400}\t1",
+        "gpu\tx",
+        "process\t1",
+        "process\ta\tb\tc\td\te",
+        "log\tx\ty\tz\tw",
+        "other\t1",
+        "",
+    ],
 )
 def test_lines_that_are_no_state_are_left_out(line: str) -> None:
     state = state_of([line, f"{line}\t", "end"])
     assert (state.ranks, state.gpus, state.line) == ([], [], "")
+    assert (state.used, state.total) == (None, 0)
 
 
 CGROUPS = {
@@ -78,9 +89,10 @@ OTHERS = {
     8: "SLURM_JOB_ID=8\0RANK=4\0SLURM_STEP_ID=0\0SLURMD_NODENAME=nid9\0",
     9: "SLURM_JOB_ID=7\0SLURM_PROCID=0\0SLURMD_NODENAME=nid9\0",
     10: "SLURM_JOB_ID=7\0SLURM_PROCID=0\0SLURM_STEP_ID=1\0SLURMD_NODENAME=nid9\0",
+    12: "SLURM_JOB_ID=7\0RANK=6\nnid1\tend\nnid9\tend\0SLURM_STEP_ID=0\0SLURMD_NODENAME=nid9\0",
     11: "SLURM_JOB_ID=7\0RANK=5\0SLURM_STEP_ID=0\0SLURMD_NODENAME=nid8\0",
 }
-"""Processes of another job, of the batch script, of the probe itself, and of another node."""
+"""Processes of another job, the batch script, the probe, a hostile one, and another node's."""
 
 
 @pytest.mark.slow
