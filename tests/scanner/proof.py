@@ -7,12 +7,13 @@ import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lumicontainer.core.model.wheel_names import normal
 
-from ..integration.conftest import check_output, inside
+from ..integration.conftest import check_output, inside, lumicontainer
 
 ROOT = Path(__file__).parents[2]
 IMAGE = ROOT / "pytorch-deepspeed.sif"
@@ -28,6 +29,8 @@ COMMANDS = {
 }
 """By the type that syft gives a package: the command that lists them in a container."""
 Packages = set[tuple[str, str]]
+Rows = list[dict[str, Any]]
+SITE = "/opt/venv/lib/python3.11/site-packages"
 
 
 def named(rows: Iterable[tuple[str, str]]) -> Packages:
@@ -35,11 +38,17 @@ def named(rows: Iterable[tuple[str, str]]) -> Packages:
 
 
 @pytest.fixture(scope="module")
-def listed() -> dict[str, Packages]:
-    """Return the packages that syft finds in the image's file, by type."""
+def rows() -> Rows:
+    """Return what syft says of each package in the image's file."""
     environment = {**os.environ, "SYFT_CHECK_FOR_APP_UPDATE": "false"}
     words = (SYFT, "scan", f"singularity:{IMAGE}", "--output", "json", "--quiet")
-    rows = json.loads(check_output(*words, env=environment))["artifacts"]
+    artifacts: Rows = json.loads(check_output(*words, env=environment))["artifacts"]
+    return artifacts
+
+
+@pytest.fixture(scope="module")
+def listed(rows: Rows) -> dict[str, Packages]:
+    """Return the packages that syft finds in the image's file, by type."""
     return {
         kind: named((each["name"], each["version"]) for each in rows if each["type"] == kind)
         for kind in COMMANDS
@@ -54,3 +63,20 @@ def test_syft_finds_each_package_with_its_version(
     print(f"{kind}: {len(expected)} in the image, {len(listed[kind])} found by syft")
     assert len(expected) >= least
     assert expected - listed[kind] == set()
+
+
+def test_the_bill_has_the_package_urls_of_syft(rows: Rows) -> None:
+    bill = json.loads(lumicontainer("sbom", IMAGE, code=0).stdout)
+    own = {each["purl"] for each in bill["components"]}
+    kinds = {"deb": "pkg:deb/", "python": "pkg:pypi/"}
+    for kind, start in kinds.items():
+        found = {each["purl"]: each for each in rows if each["type"] == kind}
+        assert {purl for purl in own if purl.startswith(start)} <= found.keys()
+        more = [found[purl] for purl in found.keys() - own]
+        assert all(is_carried(each) for each in more), [each["purl"] for each in more]
+
+
+def is_carried(row: dict[str, Any]) -> bool:
+    """Return whether another package carries a copy, as setuptools does; Python imports none."""
+    folders = {str(Path(each["path"]).parents[1]) for each in row["locations"]}
+    return all(folder.startswith(f"{SITE}/") for folder in folders)
