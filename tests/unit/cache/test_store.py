@@ -20,7 +20,6 @@ from lumicontainer.cache.objects import ENTRY, INDEX, LAYER, SUMS, Entry, object
 from lumicontainer.cache.store import Cache
 from lumicontainer.errors import HostError
 from lumicontainer.system import flock
-from lumicontainer.system.files.user_cache import cache_root
 
 FORK = multiprocessing.get_context("fork")
 FILES = {LAYER: b"squash" * 50, INDEX: b'{"etc": ["folder"]}\n'}
@@ -390,15 +389,3 @@ def test_a_cache_that_others_can_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HostError, match=r"mode 0700\n.* chmod 700 /.*/open, or name another"):
         Cache(tmp_path / "open").open()
     assert list((tmp_path / "open").iterdir()) == []
-
-
-def test_the_place_of_the_cache_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("LUMICONTAINER_CACHE", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    places = (
-        *(("HOME", "/h", "/h/.cache/lumicontainer"), ("XDG_CACHE_HOME", "/x", "/x/lumicontainer")),
-        ("LUMICONTAINER_CACHE", "/own", "/own"),
-    )
-    for name, value, place in places:
-        monkeypatch.setenv(name, value)
-        assert cache_root() == Path(place)

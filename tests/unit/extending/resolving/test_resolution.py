@@ -15,10 +15,9 @@ from lumicontainer.extending.container import Container, Mounts
 from lumicontainer.extending.extension import Order
 from lumicontainer.extending.facts import Facts, Installed
 from lumicontainer.extending.reading.additions import Additions
-from lumicontainer.extending.resolving import causes, conflicts
+from lumicontainer.extending.resolving import conflicts
 from lumicontainer.extending.resolving.left_out import find_left_out
 from lumicontainer.extending.resolving.proven import prove_sources
-from lumicontainer.extending.resolving.replaced import find_replaced
 from lumicontainer.extending.resolving.resolution import Question, Refusal, Resolution
 from lumicontainer.extending.sources.prepare import Prepared
 from lumicontainer.host.site import Site
@@ -292,48 +291,6 @@ def test_an_index_that_lets_nobody_in_has_not_lost_the_package(index: Index, cod
     assert (error.code, problem.what) == (6, "no access to an index of packages")
     assert f"{host}/simple" in problem.why and str(code) in problem.why
     assert problem.hint.startswith("put the password into ~/.netrc")
-
-
-def test_a_proof_is_cut_between_its_sentences_alone() -> None:
-    long = " ".join(
-        f"Because a=={n} depends on b and c, we can conclude that x." for n in range(40)
-    )
-    shown = causes.shorten(
-        f"{long} And because you require a, nothing fits.\n\nhint: Pre-releases …"
-    )
-    assert len(shown.splitlines()) <= 10
-    assert shown.startswith("Because a==")
-    assert shown.endswith("And because you require a, nothing fits.")
-
-
-def test_a_cut_proof_begins_with_a_reason() -> None:
-    step = "And because we know from ({n}) that b, we can conclude that c. ({n})"
-    steps = " ".join(step.format(n=n) for n in range(20))
-    shown = causes.shorten(f"{steps} Because a needs d, nothing fits.")
-    assert shown == "Because a needs d, nothing fits."
-    # What a number names is not shown.
-    last = "Because a needs d and we know from (1) that e, f. (21)"
-    assert causes.shorten(f"{steps} {last}") == "Because a needs d and we know that e, f."
-
-
-def test_what_a_layer_compiles_is_no_package_to_add() -> None:
-    lines = [
-        "flash-attn>=2",
-        "apex",
-        "vllm",
-        "rich",
-        "deepspeed",
-        "horovod @ https://a.example/b.whl",
-    ]
-    found = {each.what: each.why for each in find_replaced(lines, {"deepspeed"})}
-    assert list(found) == [
-        "flash-attn has to be compiled for the image",
-        "apex has to be compiled for the image",
-        "vllm cannot be added to an image",
-    ]
-    assert (
-        found["flash-attn has to be compiled for the image"] == "the layer flash-attention does it"
-    )
 
 
 def resolve(
