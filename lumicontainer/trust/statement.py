@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lumicontainer import __version__
+from lumicontainer.constants import STEM
 from lumicontainer.core.plan.records import resolved_record
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.resolve.decisions import Resolved
@@ -20,7 +21,7 @@ from lumicontainer.core.rules.rules import HOLDS
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.image import inspect, records, sif
 from lumicontainer.image.digests import Part
-from lumicontainer.image.records import DIGEST, LINE, TEXT, Table
+from lumicontainer.image.records import DIGEST, LINE, NAME, TEXT, Table
 from lumicontainer.trust.dependencies import Descriptor, dependencies_of
 
 STATEMENT = "https://in-toto.io/Statement/v1"
@@ -29,6 +30,8 @@ BUILD, EXTEND = "urn:lumicontainer:build:1", "urn:lumicontainer:extend:1"
 _EXTEND = ["lumicontainer", "extend"]
 _BUILDER = "urn:lumicontainer:builder"
 _SIZE = records.Kind("a number of at least 0", frozenset({int}), range=(0, 1 << 62))
+_RECIPE = records.Kind("the name of a recipe", frozenset({str}), rf"(?!.*\.ya?ml$){STEM}")
+"""An image names no file of a recipe: ``rebuild`` would build that of a stranger."""
 _DESCRIPTOR: records.Schema = {
     "uri?": LINE,
     "name?": LINE,
@@ -42,9 +45,9 @@ _LAYER: records.Schema = {
 }
 _RULE: records.Schema = {"id": LINE, "level": LINE, "message": LINE}
 _PARAMETERS: records.Schema = {
-    "recipe?": LINE,
-    "platform?": LINE,
-    "profile?": LINE,
+    "recipe?": _RECIPE,
+    "platform?": NAME,
+    "profile?": NAME,
     "values?": [LINE],
     "lock?": TEXT,
     "image?": LINE,
