@@ -47,7 +47,9 @@ def require_modules(
 def _modules(notes: Path, python: str) -> Iterator[tuple[str, str]]:
     """Yield the modules that a package announces, and those of its files that are compiled."""
     # Setuptools names a compiled module there, too, that a package holds.
-    inner = {PurePosixPath(path).name.partition(".")[0] for path in _files(notes) if _is_inner(path)}
+    inner = {
+        PurePosixPath(path).name.partition(".")[0] for path in _files(notes) if _is_inner(path)
+    }
     announced = (name for name in _announced(notes) if name not in inner)
     yield from ((name, f"its file top_level.txt names {name}") for name in announced)
     for path in filter(is_extension_module, _files(notes)):

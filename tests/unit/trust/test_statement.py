@@ -120,16 +120,18 @@ def test_the_command_repeats_the_options_of_the_user(resolved: Callable[..., Res
     )
 
 
-@pytest.mark.parametrize(
-    "name", ["/tmp/own.yaml", "own.yaml", "../own", "a/b", "own.yml", "--help"]
-)
-@pytest.mark.parametrize("key", ["recipe", "platform", "profile"])
+STRANGERS = [
+    *(("recipe", name) for name in ("/tmp/own.yaml", "own.yaml", "own.yml", "../own", "--help")),
+    *((key, name) for key in ("platform", "profile") for name in ("/tmp/own", "../own")),
+]
+
+
+@pytest.mark.parametrize(("key", "name"), STRANGERS)
 def test_an_image_names_no_file_of_a_stranger(image: Resolved, key: str, name: str) -> None:
     data = json.loads(content(provenance_of(image)))
     parameters = data["predicate"]["buildDefinition"]["externalParameters"]
     parameters[key] = name
-    if key == "recipe" or "/" in name:
-        with pytest.raises(records.RecordError, match=key):
-            records.parse(json.dumps(data).encode(), SCHEMA)
+    with pytest.raises(records.RecordError, match=key):
+        records.parse(json.dumps(data).encode(), SCHEMA)
     parameters[key] = "own-1.0"
     records.parse(json.dumps(data).encode(), SCHEMA)
