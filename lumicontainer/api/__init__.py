@@ -77,6 +77,7 @@ if TYPE_CHECKING:
         publish_objects,
         verify_shared,
     )
+    from lumicontainer.api.sharing import PullRequest, PushRequest, SharedImage, pull, push
     from lumicontainer.api.signing import require_signature, verify_signature
     from lumicontainer.api.starting import (
         Binds,
@@ -150,6 +151,8 @@ __all__ = [
     "Pruned",
     "Publication",
     "PublishRequest",
+    "PullRequest",
+    "PushRequest",
     "RebuildRequest",
     "Rebuilt",
     "RecipeRequest",
@@ -159,6 +162,7 @@ __all__ = [
     "Resolved",
     "SentBuild",
     "SharedContent",
+    "SharedImage",
     "ShowRequest",
     "ShownDocument",
     "ShownRecipe",
@@ -192,6 +196,8 @@ __all__ = [
     "prune_cache",
     "prune_shared",
     "publish_objects",
+    "pull",
+    "push",
     "rebuild",
     "reframe_test",
     "remove_failed_builds",
@@ -330,6 +336,13 @@ _NAMES: Mapping[str, Sequence[str]] = {
     "api.sending": (
         "BuildJob",
         "SentBuild",
+    ),
+    "api.sharing": (
+        "PullRequest",
+        "PushRequest",
+        "SharedImage",
+        "pull",
+        "push",
     ),
     "api.signing": (
         "require_signature",

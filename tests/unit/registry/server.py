@@ -15,7 +15,10 @@ from lumicontainer.registry.cutting import digest_of_bytes
 
 
 class Reply(NamedTuple):
-    """Hold an answer; ``cut`` ends its body, and the connection, after as many bytes."""
+    """Hold an answer; ``cut`` ends its body, and the connection, after as many bytes.
+
+    Without a code, the connection ends at once.
+    """
 
     code: int
     body: bytes = b""
@@ -97,6 +100,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(method, reply)
 
     def _answer(self, method: str, reply: Reply) -> None:
+        if not reply.code:
+            return
         self.send_response(reply.code)
         for name, value in reply.headers.items():
             self.send_header(name, value)

@@ -274,11 +274,12 @@ def test_a_pull_waits_for_a_registry_that_is_busy(
     assert image.with_name("new.sif").read_bytes() == image.read_bytes()
 
 
+@pytest.mark.parametrize("reply", [BUSY, Reply(0)])
 @pytest.mark.parametrize("pattern", ["HEAD", "POST", "PUT .*/blobs/", "PUT .*/manifests/"])
-def test_a_push_waits_for_a_registry_that_is_busy(
-    registry: Registry, image: Path, pattern: str
+def test_a_push_waits_for_a_registry_that_is_busy_or_dies(
+    registry: Registry, image: Path, pattern: str, reply: Reply
 ) -> None:
-    registry.fault = Times(2, pattern, BUSY)
+    registry.fault = Times(2, pattern, reply)
     push(image, registry)
     pull(registry, image.with_name("new.sif"))
     assert image.with_name("new.sif").read_bytes() == image.read_bytes()
@@ -307,6 +308,27 @@ def test_a_refused_push_says_what_to_do(
     assert f"answers {code}" in str(refusal.value)
     assert r"because\x1b[2J" in str(refusal.value)
     assert registry.manifests == {}
+
+
+def test_a_push_goes_on_when_a_dead_registry_is_back(registry: Registry, image: Path) -> None:
+    registry.fault = Dying(5)
+    with pytest.raises(DownloadError, match="repeat the command when the registry answers"):
+        push(image, registry)
+    assert registry.manifests == {}
+    kept = sum(map(len, registry.blobs.values()))
+    registry.fault = lambda *_: None
+    assert push(image, registry).sent == len(image.read_bytes()) - kept
+
+
+class Dying:
+    """Answer as many uploads, then end each connection."""
+
+    def __init__(self, uploads: int) -> None:
+        self.left = uploads
+
+    def __call__(self, method: str, _: str) -> Reply | None:
+        self.left -= method == "PUT"
+        return Reply(0) if self.left < 0 else None
 
 
 def test_an_upload_to_a_weaker_protocol_is_refused(registry: Registry, image: Path) -> None:
