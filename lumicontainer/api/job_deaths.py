@@ -1,5 +1,6 @@
 """Why a job died."""
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -106,7 +107,7 @@ def _several(job: str, parts: Sequence[str]) -> Problem:
     return Problem(f"expected one job, and {job} is an array of jobs", why=names, hint=hint)
 
 
-_SHOWN = 10
+_SHOWN, _READ = 10, os.R_OK | os.X_OK
 
 
 def _nothing(job: str, places: Sequence[Path], unreadable: Sequence[str]) -> Problem:
@@ -114,6 +115,8 @@ def _nothing(job: str, places: Sequence[Path], unreadable: Sequence[str]) -> Pro
     why = "there is no log and no dump of the flight recorder there"
     if job and not places:
         why = "Slurm no longer knows the job, or this host has no Slurm"
+    if closed := [str(each) for each in places if each.is_dir() and not os.access(each, _READ)]:
+        why = f"you may not read {closed[0]}"
     if unreadable:
         why = f"its files cannot be read: {unreadable[0]}"
     hint = "name the folder of its logs: lumicontainer postmortem JOB FOLDER"

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from lumicontainer.errors import HostError
 from lumicontainer.jobs import slurm
+from lumicontainer.system.files.regular import open_regular
 from lumicontainer.system.programs.output_log import Lines
 
 SCRIPT, LOG, ENDED = "job.sh", "log", "ended"
@@ -124,7 +125,10 @@ class _GrowingLog:
     def pass_on(self) -> bool:
         """Pass on what was added, as much as one turn reads; return whether there may be more."""
         end = self._at + _MOST
-        with contextlib.suppress(OSError), self._path.open("rb", buffering=0) as stream:
+        # A pipe would never be read to its end, and neither would a device.
+        with contextlib.suppress(OSError), open_regular(self._path) as stream:
+            if os.fstat(stream.fileno()).st_size < self._at:
+                self._at, end = 0, _MOST  # Slurm starts a job again with an empty log.
             stream.seek(self._at)
             while self._at < end and (chunk := stream.read(_CHUNK)):
                 self._at += len(chunk)

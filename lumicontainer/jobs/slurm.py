@@ -359,11 +359,21 @@ def _show_jobs(number: str) -> list[dict[str, str]] | None:
     if process.find("scontrol") is None:
         return []
     try:
-        printed = _capture("scontrol", "--oneliner", "show", "job", number)
+        printed = _capture("scontrol", "show", "job", number)
     except HostError as error:
         return [] if _FORGOTTEN in str(error) else None
-    records = [_fields(line) for line in clean(printed).splitlines()]
+    records = [_job_fields(text) for text in re.split(r"(?m)^(?=JobId=)", clean(printed))]
     return [fields for fields in records if "JobState" in fields] or None
+
+
+_TEXT = re.compile(r"(?m)^ *(?:JobId=\S+ )?(JobName|Comment|Command|WorkDir|Std\w+)=(.*)$")
+"""Fields with blanks in their values, each of which ends its line."""
+
+
+def _job_fields(text: str) -> dict[str, str]:
+    """Return the fields of a job; what a user wrote into one of them adds no other field."""
+    texts = dict(_TEXT.findall(text))
+    return {**texts, **_fields(_TEXT.sub("", text)), **_fields(text.partition(" ")[0])}
 
 
 def _fields(line: str) -> dict[str, str]:

@@ -64,6 +64,17 @@ class Nodes:
 
     def start(self, name: str) -> None:
         """Start the daemon of a node that has none."""
-        daemon = ["slurmd", "-N", name, "-f", self.state / "servers.conf"]
-        shell = ["bash", "-c", 'hostname "$0" && PATH+=:/usr/sbin exec "$@"', name]
-        run([*as_root(), "unshare", "--uts", *shell, *daemon])
+        self._start(name, "slurmd", "-N", name)
+
+    def lose_controller(self) -> None:
+        """End the controller, which the commands of Slurm ask."""
+        run([*as_root(), "kill", "-KILL", self.daemon("slurmctld")])
+
+    def start_controller(self) -> None:
+        """Start the controller again, with the jobs that it knew."""
+        self._start("localhost", "slurmctld")
+
+    def _start(self, host: str, *server: str) -> None:
+        shell = ["bash", "-c", 'hostname "$0" && PATH+=:/usr/sbin exec "$@"', host]
+        command = [*server, "-f", self.state / "servers.conf"]
+        run([*as_root(), "unshare", "--uts", *shell, *command])

@@ -127,3 +127,18 @@ def test_a_daemon_that_dies_and_returns_costs_no_job(
         gate.server.close()
         ended(process, 0)
     assert login.left() == {login.image.name}
+
+
+def test_a_controller_that_dies_and_returns_costs_no_job(
+    login: Login, nodes: Nodes, gate: Gate
+) -> None:
+    login.write(one=gate.wait)
+    with login.begun(until="one: compile") as process:
+        login.running(1)
+        nodes.lose_controller()
+        # The build goes on, and ends, while nobody answers.
+        gate.server.close()
+        wait_for(login.image.exists)
+        nodes.start_controller()
+        ended(process, 0)
+    assert login.left() == {login.image.name}

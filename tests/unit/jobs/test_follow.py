@@ -1,5 +1,6 @@
 """The log of a job is passed on in time and memory that its length does not multiply."""
 
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -113,3 +114,27 @@ def test_the_reason_of_a_job_without_a_report_is_read_from_the_end_of_its_log(
     assert bytes_read() - before <= TURN
     assert collected.problem is not None
     assert collected.problem.why.endswith("srun: error: no such node")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_a_log_that_is_a_pipe_or_a_device_is_not_read(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path / follow.LOG)
+
+    def act(turn: int) -> None:
+        (tmp_path / follow.ENDED).write_text("0\n")
+
+    assert lines_of(tmp_path, act)[0] == []
+
+
+def test_the_log_of_a_job_that_starts_again_is_read_from_its_start(tmp_path: Path) -> None:
+    log = tmp_path / follow.LOG
+    log.write_text("the first run\n")
+
+    def act(turn: int) -> None:
+        log.write_text("again\n")
+        if turn > 1:
+            (tmp_path / follow.ENDED).write_text("0\n")
+
+    assert lines_of(tmp_path, act)[0] == ["the first run", "again"]

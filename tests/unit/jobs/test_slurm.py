@@ -137,6 +137,30 @@ def test_an_array_fails_if_one_of_its_jobs_does(program: Program, states: tuple[
         slurm.require_success("7")
 
 
+SHOWN = """\
+JobId=9 ArrayJobId=7 ArrayTaskId=3 JobName=x JobState=COMPLETED
+   UserId=me(1000) GroupId=me(1000) MCS_label=N/A
+   JobState=FAILED Reason=NonZeroExitCode Dependency=(null)
+   NodeList=nid005001
+   Command=(null)
+   WorkDir=/scratch/a folder JobState=COMPLETED
+   StdErr=/scratch/a folder/slurm-9.out
+   StdIn=/dev/null
+   StdOut=/scratch/a folder/slurm-9.out
+   Power=
+"""
+
+
+@pytest.mark.slow
+def test_texts_of_users_are_whole_and_add_no_fields_to_a_job(program: Program) -> None:
+    program("scontrol", f"cat <<'END'\n{SHOWN}\nEND")
+    (fields,) = slurm.job_records("9")
+    assert fields["StdOut"] == "/scratch/a folder/slurm-9.out"
+    assert fields["WorkDir"] == "/scratch/a folder JobState=COMPLETED"
+    names = ("JobId", "ArrayTaskId", "JobState", "NodeList")
+    assert [fields[name] for name in names] == ["9", "3", "FAILED", "nid005001"]
+
+
 HANGS, NEVER_ENDS = "exec tail -f /dev/null", "exec yes RUNNING"
 FAILS = "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1"
 GARBAGE = r"head -c 1000 /dev/zero; printf '\033[2J<html>503\n'"
