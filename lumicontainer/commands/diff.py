@@ -1,6 +1,7 @@
 """``lumicontainer diff``: print what changes from one image, recipe, lock or profile to another."""
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -72,7 +73,7 @@ def _value(value: Any) -> str:
 
 
 def _markdown(result: Differences) -> Iterator[str]:
-    yield f"## From {_cell(result.before)} to {_cell(result.after)}"
+    yield f"## From {_code(result.before)} to {_code(result.after)}"
     if not result.sections:
         yield "\nNo differences."
     for section, changes in result.sections.items():
@@ -84,4 +85,12 @@ def _markdown(result: Differences) -> Iterator[str]:
 
 
 def _cell(text: str) -> str:
-    return line(text).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+    return _code(text).replace("|", "\\|")
+
+
+def _code(text: str) -> str:
+    """Return text as code: what an image holds becomes no link, no picture and no mention."""
+    text = line(text)
+    fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
+    space = " " if text[:1] == "`" or text[-1:] == "`" else ""
+    return f"{fence}{space}{text}{space}{fence}" if text else ""

@@ -30,9 +30,16 @@ def test_the_same_recipe_has_no_differences(lumicontainer: Run) -> None:
 
 def test_markdown_has_a_table_for_each_section(lumicontainer: Run) -> None:
     done = succeeded(lumicontainer("diff", *ROCM, "--markdown"))
-    assert done.stdout.startswith("## From pytorch-deepspeed@rocm-6.4.4 to ")
+    assert done.stdout.startswith("## From `pytorch-deepspeed@rocm-6.4.4` to ")
     sections = re.findall(r"(?m)^### (.*)\n\n\| name \| before \| after \|\n\|-", done.stdout)
     assert {"Layers", "Rules"} <= set(sections)
+
+
+def test_markdown_shows_hostile_values_as_code(lumicontainer: Run, hello: Hello) -> None:
+    hostile = {name: text.replace("LOUD", "'1`[x](//x)|@all'") for name, text in SETS.items()}
+    _, *words = hello(hostile)
+    done = succeeded(lumicontainer("diff", "hello@calm", "hello@loud", *words, "--markdown"))
+    assert "| `greet.greeting` | `calm` | ``1`[x](//x)\\|@all`` |" in done.stdout
 
 
 def test_profiles_are_compared_in_their_values(lumicontainer: Run) -> None:
