@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from ..checking import record
 from ..errors import UNFIT, LaunchError
-from ..launch import interrupt, open_files, parent
+from ..image import interrupt
+from ..launch import open_files, parent
 from ..launch.launchers import first_of_node, is_rank_0
 from ..launch.program import become, check_readable, inherited, restore_signals
 from ..messages import write_message

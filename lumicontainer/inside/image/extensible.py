@@ -8,8 +8,7 @@ import subprocess
 import sys
 import sysconfig
 
-from ..launch import interrupt
-from . import user_software
+from . import interrupt, user_software
 
 NAME = "lumicontainer-extensions.pth"
 # Each Python of the image runs this line: it reads a file only if there is an extension.

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from lumicontainer.inside.image import extensible
-from lumicontainer.inside.launch import interrupt
+from lumicontainer.inside.image import extensible, interrupt
 
 PATIENCE = 60
 C10D = "/image/torch/distributed/distributed_c10d.py"
