@@ -49,8 +49,8 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "rebuild": "make an image again from its provenance, and compare the layers",
     },
     "Share images": {
-        "push": "send an image to a registry, without what is there already",
-        "pull": "write an image of a registry to a file, without what is there already",
+        "push": "upload an image to a registry, except what it has already",
+        "pull": "download an image from a registry, except what is here already",
     },
     "Look after the host": {
         "doctor": "report what this host can do, and what is missing",
