@@ -80,7 +80,7 @@ def test_a_hang_and_a_death_of_one_rank_are_reported_and_the_rest_goes_on(
     }, stderr
     assert stdout.count("5 checks") == 1
     hang = rows["t/hangs"]
-    assert hang["output"].count("most recent call first") == 4
+    assert hang["output"].count("Current thread ") == 4
     assert "not finished after 3 s" in hang["reason"]
     assert "rank 2 is in: " in hang["reason"].splitlines()[1]
     assert "in stuck" in hang["reason"].splitlines()[1]

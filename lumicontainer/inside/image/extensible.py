@@ -19,7 +19,7 @@ _LINE = (
 # The Python of a rank that lumi-entry starts runs this one.
 _LINE_OF_RANKS = (
     "import os; os.environ.get({variable!r}) == str(os.getpid())"
-    " and exec(open({file!r}).read(), {{'__name__': {name!r}}})\n"
+    " and exec(compile(open({file!r}).read(), {file!r}, 'exec'), {{'__name__': {name!r}}})\n"
 )
 HINT = "this image is read-only: on the host run: lumicontainer extend IMAGE PACKAGE"
 # In a virtual environment pip ignores EXTERNALLY-MANAGED (PEP 668). Before it downloads anything it
