@@ -12,7 +12,8 @@ from lumicontainer.core.yaml.urls import find_url_fault, without_secrets
 from lumicontainer.errors import InputError, Problem
 
 SCHEME = "oci://"
-_OTHERS = ("oras://", "docker://", "https://", "http://")
+_DOCKER = "docker://"
+_OTHERS = ("oras://", _DOCKER, "https://", "http://")
 _NAME = re.compile(
     r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*"
 )
@@ -63,6 +64,8 @@ def parse_image_name(text: str) -> ImageName:
         other = next((each for each in _OTHERS if text.startswith(each)), "")
         shown = without_secrets(text)
         hint = f"write {SCHEME}{shown.removeprefix(other)}" if other else _FORM
+        if other == _DOCKER:
+            hint += f", or begin a recipe with it: lumicontainer init mine --base-image {shown}"
         raise _invalid(text, "it does not begin with oci://", hint)
     if fault := find_url_fault(f"https://{rest.partition('@sha256:')[0]}"):
         raise _invalid(text, fault.why, _FORM)

@@ -15,7 +15,7 @@ COMMANDS = {
     "create -n mine": "lumicontainer init NAME, or lumicontainer import FILE",
     "version": "lumicontainer --version",
     "install torch": "lumicontainer extend IMAGE PACKAGE -o mine.sqsh",
-    "pull docker://ubuntu": "lumicontainer init NAME --base-image docker://IMAGE",
+    "pull docker://ubuntu": "lumicontainer init mine --base-image docker://ubuntu",
     "help exec": "lumicontainer run IMAGE -- COMMAND",
     "frobnicate": "lumicontainer --help",
     "run --nv x.sif python": "leave it out: ",

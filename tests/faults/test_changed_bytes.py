@@ -67,15 +67,15 @@ def test_every_flipped_bit_is_found(image: Image) -> None:
 def test_the_commands_find_a_flipped_bit_and_say_where(image: Image) -> None:
     root = sif.root(image.path)
     assert image.is_current()
-    flip(image.path, root.offset + root.size // 2)
+    at = root.offset + root.size // 2
+    (part,) = (each for each in digests.check(image.path).parts if each.offset <= at < each.end)
+    flip(image.path, at)
 
     assert not image.is_current()
     for words in (("inspect", "--check", image.path), ("verify", image.path)):
         done = lumicontainer(*words)
         assert done.returncode == 1, done.stdout
-        assert f"{root.name}, bytes {root.offset} to {root.end - 1}: " in (
-            done.stdout + done.stderr
-        )
+        assert f"{part}: " in done.stdout + done.stderr
 
     assert "the image has changed since it was written" in image.build().stderr
     assert lumicontainer("inspect", "--check", image.path).returncode == 0
