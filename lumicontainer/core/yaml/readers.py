@@ -22,7 +22,9 @@ Schema: TypeAlias = dict[str, Any]
 # What YAML 1.1 would turn into something other than text.
 _BOOLEAN = re.compile(r"(?i:true|false|yes|no|on|off|y|n)\Z")
 _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?\Z")
-_OTHER = re.compile(r"(~|(?i:null)|0[xob][0-9a-fA-F_]+|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}.*)?\Z")
+_OTHER = re.compile(
+    r"(~|(?i:null)|0x[0-9a-fA-F_]+|0o[0-7_]+|0b[01_]+|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}.*)?\Z"
+)
 _KINDS = ((_BOOLEAN, "a boolean"), (_NUMBER, "a number"))
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 MAPPING_HINT = "write 'key: value' lines, or {key: value}"

@@ -89,6 +89,11 @@ def test_text_that_yaml_reads_otherwise_must_be_quoted(word: str) -> None:
     assert read(readers.sequence(readers.text), f"- '{word}'\n") == ((word,), [])
 
 
+@pytest.mark.parametrize("word", ["0b74b6ff", "0o89", "0xyz", "1.2.3", "nobody"])
+def test_text_that_only_begins_like_something_else_needs_no_quotes(word: str) -> None:
+    assert read(readers.text, word) == (word, [])
+
+
 @pytest.mark.parametrize(
     ("word", "kind"), [("3", "a number"), ("y", "a boolean"), ("~", "another type")]
 )
