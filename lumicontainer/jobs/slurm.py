@@ -366,8 +366,8 @@ def _show_jobs(number: str) -> list[dict[str, str]] | None:
     return [fields for fields in records if "JobState" in fields] or None
 
 
-_TEXT = re.compile(r"(?m)^ *(?:JobId=\S+ )?(JobName|Comment|Command|WorkDir|Std\w+)=(.*)$")
-"""Fields with blanks in their values, each of which ends its line."""
+_TEXT = re.compile(r"(?m)^ *(?:JobId=\S+ )?(JobName|Comment|Command|WorkDir|Std\w+)=(.*?) *$")
+"""Fields with blanks in their values, each of which ends its line; Slurm may add a blank."""
 
 
 def _job_fields(text: str) -> dict[str, str]:

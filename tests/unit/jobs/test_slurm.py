@@ -147,8 +147,9 @@ JobId=9 ArrayJobId=7 ArrayTaskId=3 JobName=x JobState=COMPLETED
    StdErr=/scratch/a folder/slurm-9.out
    StdIn=/dev/null
    StdOut=/scratch/a folder/slurm-9.out
+   Comment=a comment{blank}
    Power=
-"""
+""".format(blank=" ")
 
 
 @pytest.mark.slow
@@ -157,6 +158,7 @@ def test_texts_of_users_are_whole_and_add_no_fields_to_a_job(program: Program) -
     (fields,) = slurm.job_records("9")
     assert fields["StdOut"] == "/scratch/a folder/slurm-9.out"
     assert fields["WorkDir"] == "/scratch/a folder JobState=COMPLETED"
+    assert fields["Comment"] == "a comment"
     names = ("JobId", "ArrayTaskId", "JobState", "NodeList")
     assert [fields[name] for name in names] == ["9", "3", "FAILED", "nid005001"]
 
