@@ -257,7 +257,7 @@ def test_doctor_reports_what_is_missing_with_a_hint(lumicontainer: Run, tmp_path
 @pytest.mark.parametrize(
     ("mirror", "row"),
     [
-        ("https://debian.example/debian", "✓ Debian mirror: named by LUMICONTAINER_MIRROR\n"),
+        ("https://debian.example/debian", "✓ Debian mirror: taken from LUMICONTAINER_MIRROR\n"),
         ("foo", "✗ Debian mirror: invalid URL of a mirror of Debian: 'foo'\n"),
     ],
 )

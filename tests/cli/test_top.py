@@ -7,7 +7,10 @@ from .conftest import Run
 
 SHOWN = """\
 #!/bin/sh
-echo "JobId=7 JobName=x UserId={owner} JobState=RUNNING NumNodes=1 {more}"
+echo "JobId=7 {more} JobName=x"
+echo "   UserId={owner}"
+echo "   JobState=RUNNING"
+echo "   NumNodes=1"
 """
 
 
