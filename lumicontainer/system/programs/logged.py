@@ -67,22 +67,18 @@ async def run_logged(  # noqa: PLR0913 - callers pass them by name
                 start_new_session=True,
             )
         )
-    output = child.stderr if result else child.stdout
-    assert output is not None
     try:
         if stdin:
             await _give(child, stdin)
-        chunks = _chunks(output, child.pid, patience)
         with limited(command, limits):
-            async with _ending_within(limits):
-                async with task_group() as group:
-                    watching = group.create_task(_limit_writing(child.pid, patience))
-                    if result and child.stdout:
-                        group.create_task(_copy(child.stdout, result, limits))
-                    await _follow(chunks, OutputLog(log, on_line, on_cut))
-                    await child.wait()
-                    watching.cancel()
-                return await child.wait()
+            async with _ending_within(limits), task_group() as group:
+                watching = group.create_task(_limit_writing(child.pid, patience))
+                if result and child.stdout:
+                    group.create_task(_copy(child.stdout, result, limits))
+                await _follow(_chunks(child, patience), OutputLog(log, on_line, on_cut))
+                await child.wait()
+                watching.cancel()
+            return await child.wait()
     finally:
         await to_its_end(_end(child))
 
@@ -149,9 +145,10 @@ async def _follow(chunks: AsyncIterator[bytes], log: OutputLog) -> None:
         log.close()
 
 
-async def _chunks(
-    output: asyncio.StreamReader, pid: int, patience: Patience
-) -> AsyncIterator[bytes]:
+async def _chunks(child: Process, patience: Patience) -> AsyncIterator[bytes]:
+    # Stderr is a pipe of its own only if stdout is the result.
+    output, pid = child.stderr or child.stdout, child.pid
+    assert output is not None
     before, end = -1, time.monotonic() + (patience.total or math.inf)
     while (left := end - time.monotonic()) > 0:
         try:
