@@ -31,7 +31,7 @@ class Files(NamedTuple):
     layers: Sequence[Squashfs]
 
     def read(self, path: str, most: int) -> bytes | None:
-        """Return the content of a file; None if there is none of at most ``most`` bytes.
+        """Return the content of a file; None if it is missing, or has more than ``most`` bytes.
 
         A link is followed if it is in the last folder and leads to another name in the same place.
         """

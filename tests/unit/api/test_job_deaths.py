@@ -1,4 +1,4 @@
-"""What cannot be read is never taken for a job that left nothing."""
+"""Logs that cannot be read are not mistaken for a job that left none."""
 
 import os
 from pathlib import Path

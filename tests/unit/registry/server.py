@@ -27,7 +27,7 @@ class Reply(NamedTuple):
 
 
 Fault = Callable[[str, str], Reply | None]
-"""What a request by its method and path gets in place of the right answer, if anything."""
+"""Return the wrong answer to a request by its method and path; None for the right answer."""
 
 
 @dataclass
