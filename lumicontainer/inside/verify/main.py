@@ -171,9 +171,9 @@ def run(
     light.sort(key=lambda check: len(check.get("imports", ())))
     importing = any(len(check.get("imports", ())) > 1 for check in light)
     lower = partial(os.nice, BESIDE if importing else 0)  # On Linux, of one thread.
-    # One a processor, at most 4 because of their memory. Servers that import one after the other
-    # are waited for at the end: they get a processor of their own.
-    side_by_side = max(1, min(4, len(os.sched_getaffinity(0)) - importing))
+    # One a processor, at most 4 because of their memory. Checks of a lower priority leave the
+    # processor to servers, whose imports are waited for at the end.
+    side_by_side = min(4, len(os.sched_getaffinity(0)))
     with ThreadPoolExecutor(side_by_side, initializer=lower) as pool:
         for done in [pool.submit(one, check) for check in light]:
             done.result()

@@ -1,5 +1,6 @@
 # /// check
 # summary: the packages for language models can be imported, and data sets can be made
+# level: full
 # timeout_seconds: 300
 # hint: rebuild the layer training-packages
 # ///
