@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -19,10 +19,10 @@ from lumicontainer.building.checks import reproducibility, script_syntax, unnoti
 from lumicontainer.building.checks.reproducibility import ChangedFile
 from lumicontainer.building.docker_output import DockerOutput, output_of
 from lumicontainer.building.file_output import FileOutput
-from lumicontainer.building.layers.fetch import offers
+from lumicontainer.building.layers import exchange
+from lumicontainer.building.layers.fetch import doubts, known_stack
 from lumicontainer.building.output import BuildOutput, OutputState
 from lumicontainer.building.secrets import read_secrets
-from lumicontainer.cache.shared.shared import SharedCache
 from lumicontainer.cache.store import Cache
 from lumicontainer.core.model import Recipe
 from lumicontainer.core.plan.plan import planned
@@ -35,6 +35,7 @@ from lumicontainer.host import site
 from lumicontainer.host.mirrors import read_mirrors
 from lumicontainer.jobs import folders, slurm
 from lumicontainer.jobs.builds import CompileJobs
+from lumicontainer.registry.send_objects import SentObjects
 from lumicontainer.sandbox import runtimes
 from lumicontainer.sandbox.builder import Builder
 from lumicontainer.sandbox.failures.causes import naming_causes
@@ -154,6 +155,17 @@ class BuiltImage(NamedTuple):
     output: BuildOutput
     key: str
     current: bool
+    taken: Mapping[str, str] = {}
+    """By key: who published the layers and wheels that were taken from the caches of others."""
+    sent: SentObjects = SentObjects()
+    """The layers and wheels for ``cache_to``, and what became of each."""
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as ``lumicontainer build --json`` prints it."""
+        result = {"image": self.output.word, "key": self.key, "built": not self.current}
+        rows = [each.as_data() for each in self.sent.objects]
+        seconds = {} if self.current else {"seconds": self.image.seconds}
+        return {**result, **seconds, "taken": self.taken, "sent": rows}
 
 
 class Comparison(NamedTuple):
@@ -218,7 +230,10 @@ def build(
 
 def _order(request: BuildRequest) -> BuildOrder:
     """Plan a build, and look whether its output is up to date; raise what is wrong with either."""
-    resolved, options, job = request.resolve(locked=request.locked), request.options, request.job
+    options, job = request.options, request.job
+    exchange.require_target(options.cache_to, options.cache_sign)
+    tuple(exchange.find_caches(options.cache_from))
+    resolved = request.resolve(locked=request.locked)
     _refuse_unfinished(resolved.recipe)
     script_syntax.refuse_unparsable(resolved)
     warnings = (*refuse(resolved.findings), *unnoticed.warnings(resolved, os.environ))
@@ -249,7 +264,7 @@ def _open_builder(order: BuildOrder, on_progress: OnProgress | None) -> Iterator
     mirrors = read_mirrors(options.mirrors)
     choice = runtimes.choose(order.output.runtime(options.runtime))
     choice.runtime.require_plan(plan)
-    store, shared = Cache(cache_root()).open(), SharedCache.named()
+    store, shared = Cache(cache_root()).open(), tuple(exchange.find_caches(options.cache_from))
     # Only steps require it; meanwhile the cached layers are checked.
     release = plan.bootstrap.release if plan.bootstrap.by_debootstrap else ""
     recipe = plan.resolved.recipe.name
@@ -316,16 +331,15 @@ def _preview(order: BuildOrder, job: BuildJob | None) -> PlannedBuild:
         if runtime := order.options.runtime:
             runtimes.usable(runtime)
         words = sending.submitted(order.plan, job) if job else ()
-    return PlannedBuild(order, _taken(order), words)
-
-
-def _taken(order: BuildOrder) -> dict[str, str]:
-    """Return who published each layer that the build would take from the shared cache, by key."""
-    shared = SharedCache.named()
-    if order.current or order.options.rebuild or shared is None:
-        return {}
-    shared.require()
-    return {each.key: each.publisher for each in offers(order.plan, Cache(cache_root()), shared)}
+    shared = tuple(exchange.find_caches(order.options.cache_from))
+    if order.current or order.options.rebuild:
+        return PlannedBuild(order, {}, words)
+    for source in shared:
+        source.require()
+    stack = known_stack(order.plan, Cache(cache_root()), shared)
+    warnings = (*order.warnings, *doubts(order.plan, stack, shared))
+    taken = {each.key: each.publisher for each in stack if each.publisher}
+    return PlannedBuild(replace(order, warnings=warnings), taken, words)
 
 
 def _compile_layer(order: BuildOrder, layer: str, on_progress: OnProgress | None) -> CompiledLayer:
@@ -347,10 +361,28 @@ def _make(order: BuildOrder, on_progress: OnProgress | None = None) -> BuiltImag
     key = order.plan.steps[-1].key
     folders.reclaim(cache_root() / folders.FOLDERS)
     if order.current:
-        return BuiltImage(Image(output.path, platform), output, key, current=True)
+        image, sent = Image(output.path, platform), SentObjects()
+        if order.options.cache_to:
+            with progress_of(on_progress) as progress:
+                sent = _send(order, Cache(cache_root()).open(), progress)
+        return BuiltImage(image, output, key, current=True, sent=sent)
     _require_replaceable(order)
     with _open_builder(order, on_progress) as builder:
         output.build(builder, verify=order.options.verify)
+        sent = _send(order, builder.cache, builder.progress)
         seconds = {name: round(each, 1) for name, each in builder.progress.times.items()}
+        taken = {each.key: each.publisher for each in builder.proven.values() if each.publisher}
     image = Image(output.path, platform, seconds=seconds)
-    return BuiltImage(image, output, key, current=False)
+    return BuiltImage(image, output, key, current=False, sent=sent, taken=taken)
+
+
+def _send(order: BuildOrder, store: Cache, progress: Progress) -> SentObjects:
+    """Send the layers to a registry if that is asked for."""
+    options = order.options
+    if not options.cache_to:
+        return SentObjects()
+    words = (options.cache_to, options.cache_sign, progress)
+    sent = exchange.send_layers(order.plan, store, *words)
+    if sent.problem:
+        progress.say(str(sent.problem))
+    return sent

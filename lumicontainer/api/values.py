@@ -39,6 +39,12 @@ class BuildOptions:
     """Files that scripts can read: texts ``id=ID,src=FILE``."""
     mirrors: Sequence[str] = ()
     """Texts ``FROM=TO``: URLs, and what is read in their place."""
+    cache_from: Sequence[str] = ()
+    """Caches in registries of which layers are taken, such as ``oci://HOST/NAME``."""
+    cache_to: str = ""
+    """The cache in a registry to which the layers are sent at the end."""
+    cache_sign: str = ""
+    """An SSH key that signs the layers which are sent."""
     rebuild: bool = False
     verify: bool = True
 

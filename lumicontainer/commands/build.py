@@ -48,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="secrets",
         help="a file that the scripts of layers can read during the build; it is not stored",
     )
+    _add_cache_options(parser)
     for option, summary in (
         ("--locked", "use the pins of the lock only, see lumicontainer lock"),
         ("--rebuild", "run every step, cached or not"),
@@ -58,6 +59,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add(option, action="store_true", help=summary)
     context.add_options(parser, "--mirror", "--progress", "--json")
     _add_job_options(parser)
+
+
+def _add_cache_options(parser: argparse.ArgumentParser) -> None:
+    add, name = parser.add_argument, "oci://HOST/NAME"
+    summary = "take layers and wheels that trusted users have sent there; can be repeated"
+    add("--cache-from", metavar=name, **context.REPEATED, help=summary)
+    summary = "send the layers and wheels of the image there at the end"
+    add("--cache-to", metavar=name, default="", help=summary)
+    summary = "sign what --cache-to sends by an SSH key, so that other users can trust the key"
+    add("--cache-sign", metavar="KEY", default="", help=summary)
 
 
 def _add_job_options(parser: argparse.ArgumentParser) -> None:
@@ -140,8 +151,7 @@ def _print_image(built: BuiltImage, *, as_json: bool) -> None:
     if not as_json:
         write_document(f"{built.output.word}\n")
         return
-    result = {"image": built.output.word, "key": built.key, "built": not built.current}
-    print_json(result if built.current else {**result, "seconds": built.image.seconds})
+    print_json(built.as_data())
 
 
 def _print_comparison(comparison: Comparison, *, as_json: bool) -> int:

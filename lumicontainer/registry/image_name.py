@@ -52,6 +52,11 @@ class ImageName(NamedTuple):
         except ValueError:
             return False
 
+    @property
+    def repository(self) -> str:
+        """Return its name without the tag."""
+        return f"{SCHEME}{self.host}/{self.name}"
+
     def by_digest(self, digest: str) -> "ImageName":
         """Return the reference to an image of the same name by its digest."""
         return self._replace(tag=digest)
@@ -82,6 +87,18 @@ def parse_image_name(text: str) -> ImageName:
     if host == _HUB and "/" not in name:
         name = f"library/{name}"
     return ImageName(host, name, tag)
+
+
+def parse_repository(text: str, option: str) -> ImageName:
+    """Return what ``oci://HOST/NAME`` names, whose tag means nothing.
+
+    Raises ``InputError`` for something else, also for a tag or a digest.
+    """
+    reference = parse_image_name(text)
+    if "@" in text or ":" in text.rpartition("/")[2]:
+        what, why = "expected a name without a tag", "each layer gets a tag of its own"
+        raise InputError(Problem(what, option, why, f"write {reference.repository}"))
+    return reference
 
 
 def _invalid(text: str, why: str, hint: str) -> InputError:

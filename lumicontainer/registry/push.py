@@ -67,7 +67,7 @@ def _send(
     if repository.has_blob(piece.digest):
         transfers.add(piece.size)
         return _Sent(piece, moved=False)
-    repository.send_blob(_range_of(file, piece, transfers))
+    repository.send_blob(range_of(file, piece, transfers))
     return _Sent(piece, moved=True)
 
 
@@ -79,7 +79,9 @@ def _hash_whole(file: int, size: int, transfers: Transfers) -> str:
     return sha256.hexdigest()
 
 
-def _range_of(file: int, piece: Piece, transfers: Transfers) -> Upload:
+def range_of(file: int, piece: Piece, transfers: Transfers) -> Upload:
+    """Return a range of an open file as what is sent."""
+
     def open_range(at: int, size: int) -> IO[bytes]:
         return cast(IO[bytes], _Range(file, piece.offset + at, size, transfers))
 

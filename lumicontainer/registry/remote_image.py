@@ -17,7 +17,7 @@ from lumicontainer.registry import artifacts
 from lumicontainer.registry.cutting import digest_of_bytes
 from lumicontainer.registry.image_name import ImageName
 from lumicontainer.system import budget
-from lumicontainer.system.budget import Total
+from lumicontainer.system.budget import Total, Transfer
 
 _CHUNK = 32 << 20
 """The bytes that are sent at once where a registry refuses larger bodies."""
@@ -57,10 +57,14 @@ class RemoteImage:
     Errors are ``OSError``, ``ValueError`` and ``HTTPException``.
     """
 
-    def __init__(self, reference: ImageName, client: Client, total: Total) -> None:
+    def __init__(
+        self, reference: ImageName, client: Client, total: Total, *, optional: bool = False
+    ) -> None:
+        """Hold what requests need; what is ``optional`` is not waited for as long."""
         self.reference = reference
-        self._client, self._total = client, total
-        self._base = f"{_protocol(reference, client)}://{reference.server}/v2/{reference.name}"
+        self._client, self._total, self._optional = client, total, optional
+        protocol = _protocol(reference, client, self._limits(budget.BLOB_STATE))
+        self._base = f"{protocol}://{reference.server}/v2/{reference.name}"
 
     def read_manifest(self) -> tuple[bytes, str]:
         """Return a manifest and its digest; raise ``DownloadError`` if it has another one."""
@@ -89,11 +93,12 @@ class RemoteImage:
 
     def fetch_blob(self, digest: str, size: int, sink: Sink) -> None:
         """Write a blob to a sink; each attempt goes on where the last one ended."""
+        limits = self._limits(budget.LAYER)
 
         def attempt(end: float) -> None:
             done = sink.done
             headers = {"Range": f"bytes={done}-"} if done else {}
-            call, limits = HttpRequest(f"{self._base}/blobs/{digest}", headers), budget.LAYER
+            call = HttpRequest(f"{self._base}/blobs/{digest}", headers)
             with self._client.begin(call, limits, end) as answer:
                 if done and answer.status == 206 and _begins_at(answer.headers, done):
                     sink.joined = True
@@ -102,7 +107,7 @@ class RemoteImage:
                 rest = limits._replace(most=size - sink.done)
                 copy_body(answer, sink, rest, self._total.count)
 
-        repeat(attempt, self._total.shorten(budget.LAYER))
+        repeat(attempt, self._total.shorten(limits))
 
     def send_blob(self, content: Upload) -> None:
         """Send a blob: at once, or in chunks where the registry refuses so many bytes at once."""
@@ -116,8 +121,8 @@ class RemoteImage:
 
     def read_tag(self, tag: str) -> bytes:
         """Return the manifest of another tag."""
-        url = f"{self._base}/manifests/{tag}"
-        return self._client.read(url, budget.MANIFEST, {"Accept": artifacts.ACCEPTED}).body
+        url, limits = f"{self._base}/manifests/{tag}", self._limits(budget.MANIFEST)
+        return self._client.read(url, limits, {"Accept": artifacts.ACCEPTED}).body
 
     def put_manifest(
         self, manifest: bytes, tag: str = "", kind: str = artifacts.MANIFEST
@@ -126,6 +131,9 @@ class RemoteImage:
         url = f"{self._base}/manifests/{tag or self.reference.tag}"
         call = _sending(url, "PUT", content_of(manifest), {"Content-Type": kind})
         return repeat(lambda end: self._client.ask(call, budget.UPLOAD, end), budget.UPLOAD).headers
+
+    def _limits(self, limits: Transfer) -> Transfer:
+        return budget.shorten_patience(limits) if self._optional else limits
 
     def _send_at_once(self, content: Upload, end: float) -> None:
         place, _ = self._begin_upload(end)
@@ -177,13 +185,13 @@ def _begins_at(headers: Message, done: int) -> bool:
     return headers.get("Content-Range", "").startswith(f"bytes {done}-")
 
 
-def _protocol(reference: ImageName, client: Client) -> str:
+def _protocol(reference: ImageName, client: Client, limits: Transfer) -> str:
     """Return https; or http for a registry of this host that does not speak https."""
     if not reference.is_of_this_host:
         return "https"
     try:
         call = HttpRequest(f"https://{reference.server}/v2/", method="HEAD")
-        client.begin(call, budget.BLOB_STATE, time.monotonic() + budget.BLOB_STATE.seconds).close()
+        client.begin(call, limits, time.monotonic() + limits.seconds).close()
     except HTTPError:
         return "https"
     except URLError as error:

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from lumicontainer.cache.explain import stack_of
 from lumicontainer.cache.objects import Entry
-from lumicontainer.cache.shared.shared import SharedCache
+from lumicontainer.cache.shared.source import LayerSource
 from lumicontainer.cache.store import Cache
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.host.machine import free_memory
@@ -71,9 +71,10 @@ class Builder:
     """The cached objects whose bytes this build has verified, by name."""
     images: dict[str, BaseImage] = field(default_factory=dict)
     """By the name of the layer of a base: the data of its image file, which this build verified."""
-    shared: SharedCache | None = None
-    refused: set[str] = field(default_factory=set)
-    """The objects that cannot be taken from the shared cache, and the reasons that were shown."""
+    shared: Sequence[LayerSource] = ()
+    """The caches of others, the first one first."""
+    refused: set[tuple[LayerSource, str]] = field(default_factory=set)
+    """The objects that cannot be taken from each of these, and the reasons that were shown."""
     compile_jobs: CompileJobs | None = None
     """Compiles layers in Slurm jobs; None to compile them here."""
     job: Path | None = None

@@ -60,6 +60,14 @@ GIT_MEMORY = 16 * _GIB
 """Address space of git, which keeps the list of all branches and tags in memory."""
 
 
+def shorten_patience(limits: Transfer) -> Transfer:
+    """Return the limits of a transfer without which a build goes on, by making what it lacks."""
+    silence, pauses = min(limits.silence, 10), limits.pauses[:1]
+    return limits._replace(
+        slowest=64 << 10, window=30, silence=silence, pauses=pauses, longest_pause=10
+    )
+
+
 class Helper(NamedTuple):
     """Limit a program that runs until its output is complete."""
 

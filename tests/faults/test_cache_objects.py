@@ -12,7 +12,8 @@ import pytest
 from lumicontainer.cache import explain, usage
 from lumicontainer.cache.integrity import Damaged, sha256
 from lumicontainer.cache.objects import ENTRY, INDEX, LAYER, SUMS, Entry
-from lumicontainer.cache.shared.shared import FOLDER, SharedCache, Untrusted
+from lumicontainer.cache.shared.shared import FOLDER, SharedCache
+from lumicontainer.cache.shared.source import Untrusted
 from lumicontainer.cache.store import Cache
 from lumicontainer.cli import main
 from lumicontainer.errors import HostError

@@ -14,7 +14,9 @@ import pytest
 from lumicontainer.cache.integrity import Damaged
 from lumicontainer.cache.objects import ENTRY, LAYER, SUMS, Entry, object_name
 from lumicontainer.cache.shared import contents, publish, trusted
-from lumicontainer.cache.shared.shared import SharedCache, Untrusted
+from lumicontainer.cache.shared.shared import SharedCache
+from lumicontainer.cache.shared.source import Untrusted
+from lumicontainer.cache.shared.trusted import Vouchers
 from lumicontainer.cache.store import Cache
 from lumicontainer.errors import HostError, InputError
 from lumicontainer.system import flock
@@ -149,7 +151,7 @@ def test_a_signed_object_is_taken_whoever_owns_it(
     key = new_key(tmp_path, "alice")
     entry = put(own)
     assert team.publish(entry, key)
-    strict = SharedCache(team.root, frozenset(), allowed(tmp_path, key))
+    strict = SharedCache(team.root, frozenset(), Vouchers(allowed(tmp_path, key)))
     shown = strict.entry(entry.name)
     assert shown is not None
     assert shown.publisher == "alice@example.org"
@@ -169,7 +171,7 @@ def test_a_signature_that_does_not_fit_proves_nothing(
     if fault == "no signature":
         (folder / "sums.sig").write_text("")
     use = 'namespaces="git"' * (fault == "another use")
-    strict = SharedCache(team.root, frozenset(), allowed(tmp_path, keys[0], use))
+    strict = SharedCache(team.root, frozenset(), Vouchers(allowed(tmp_path, keys[0], use)))
     refused(strict, entry.name, other, Untrusted, "none of the allowed signers signed it")
 
 

@@ -26,7 +26,7 @@ async def check(builder: Builder) -> list[ChangedFile]:
     once = await assemble(builder)
     store = Cache(builder.place.root / "second").open()
     # Jobs would compile into the usual cache.
-    own = replace(builder, cache=store, proven={}, images={}, shared=None, compile_jobs=None)
+    own = replace(builder, cache=store, proven={}, images={}, shared=(), compile_jobs=None)
     twice = await assemble(own)
     reasons = {layer.name: layer.not_reproducible for layer in builder.plan.resolved.included()}
     changed: list[ChangedFile] = []

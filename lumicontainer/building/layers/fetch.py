@@ -1,78 +1,132 @@
-"""Take what a build needs from a shared cache into the user's own."""
+"""Take what a build needs from the caches of others into the user's own."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Sequence
+from threading import Event
 
 from lumicontainer.building import disk_space
 from lumicontainer.cache.explain import stack_of
 from lumicontainer.cache.integrity import Damaged
-from lumicontainer.cache.objects import Entry
-from lumicontainer.cache.shared.shared import SharedCache, Untrusted
+from lumicontainer.cache.objects import Entry, object_name
+from lumicontainer.cache.shared.source import LayerSource, Untrusted
 from lumicontainer.cache.store import Cache
-from lumicontainer.core.plan.steps import Plan
-from lumicontainer.errors import HostError, SpaceError
+from lumicontainer.core.plan.steps import BASE, Plan
+from lumicontainer.errors import DownloadError, HostError, Problem, SpaceError
 from lumicontainer.sandbox.builder import Builder
 from lumicontainer.system import units
 from lumicontainer.system.os_errors import refused
-from lumicontainer.system.waiting import run_uninterrupted, wait_for_lock
+from lumicontainer.system.terminal.progress import Task
+from lumicontainer.system.waiting import to_its_end, wait_for_lock
 
 
-def offers(plan: Plan, store: Cache, shared: SharedCache) -> Iterator[Entry]:
-    """Yield the layers that a build would take, from the base up; their bytes are not verified."""
-    stack = stack_of(plan, lambda name: store.entry(name) or shared.entry(name))
-    yield from (entry for entry in stack if entry.publisher)
+def known_stack(plan: Plan, store: Cache, shared: Sequence[LayerSource]) -> list[Entry]:
+    """Return the layers that a build would find, from the base up; their bytes are not verified.
+
+    Those that it would take of others have a publisher.
+    """
+
+    def look(name: str) -> Entry | None:
+        offered = (source.entry(name) for source in shared)
+        return store.entry(name) or next(filter(None, offered), None)
+
+    return list(stack_of(plan, look))
+
+
+def doubts(plan: Plan, stack: Sequence[Entry], shared: Sequence[LayerSource]) -> Iterator[Problem]:
+    """Yield why the layer above a ``known_stack`` is not taken of those who have it."""
+    if len(stack) == len(plan.keys):
+        return
+    step = [BASE, *(each.name for each in plan.steps)][len(stack)]
+    name = object_name(plan.keys[len(stack)], stack[-1].tree if stack else "")
+    yield from filter(None, (source.doubt(name, step) for source in shared))
 
 
 async def fetch(builder: Builder) -> None:
-    """Take the layers that only the shared cache has; warn about each that cannot be taken."""
-    if builder.shared is None or builder.fresh:
+    """Take the layers that only others have; warn about each that cannot be taken."""
+    if not builder.shared or builder.fresh:
         return
-    try:
-        builder.shared.require()
-    except HostError as error:
-        builder.progress.say(str(error.problems[0]._replace(level="warning")))
-    offered, done = list(offers(builder.plan, builder.cache, builder.shared)), 0
-    total = sum(entry.size for entry in offered)
-    disk_space.require([disk_space.cache_need(builder.cache.root, total)])
+    for source in builder.shared:
+        try:
+            source.require()
+        except HostError as error:
+            builder.progress.say(str(error.problems[0]._replace(level="warning")))
     publishers: dict[str, None] = {}
     with builder.progress.work("shared cache") as task:
+        words = (builder.plan, builder.cache, builder.shared)
+        stack = await asyncio.to_thread(known_stack, *words)
+        offered = [entry for entry in stack if entry.publisher]
+        total = sum(entry.size for entry in offered)
+        disk_space.require([disk_space.cache_need(builder.cache.root, total)])
+        arrival = _Arrival(task, total)
         for entry in offered:
             async with wait_for_lock(builder.cache.make_lock(entry.name), task):
-                publisher = await take(builder, entry.name, entry.step)
+                publisher = await take(builder, entry.name, entry.step, arrival)
             if not publisher:
                 break
             publishers[publisher] = None
-            done += entry.size
-            task.reached(done, total)
-    if done:
+    if publishers:
         by = ", ".join(publishers)
-        text = f"taken from the shared cache: {units.size(done)}, published by {by}"
+        text = f"taken from the shared cache: {units.size(arrival.done)}, published by {by}"
         builder.progress.say(text)
 
 
-async def take(builder: Builder, name: str, step: str) -> str:
+class _Arrival:
+    """Count the bytes that come, until it is stopped; threads may share it."""
+
+    def __init__(self, task: Task | None = None, total: int = 0) -> None:
+        self.done, self._task, self._total = 0, task, total
+        self.stopped = Event()
+
+    def count(self, size: int) -> None:
+        """Count bytes; raise ``ValueError`` after the stop."""
+        if self.stopped.is_set():
+            raise ValueError("the build ends")
+        self.done += size
+        if self._task:
+            self._task.reached(min(self.done, self._total), self._total)
+
+
+async def take(builder: Builder, name: str, step: str, arrival: _Arrival | None = None) -> str:
     """Take an object that the user's own cache has not; the caller holds its ``make_lock``.
 
     Returns its publisher, or nothing if there is none that can be taken. Each reason is a warning.
     """
-    shared, store = builder.shared, builder.cache
-    if shared is None or builder.fresh or name in builder.refused or store.entry(name):
+    if builder.fresh or builder.cache.entry(name):
         return ""
+    for source in builder.shared:
+        if entry := await _take_from(source, builder, name, step, arrival or _Arrival()):
+            return entry.publisher
+    return ""
+
+
+async def _take_from(
+    source: LayerSource, builder: Builder, name: str, step: str, arrival: _Arrival
+) -> Entry | None:
+    if (source, name) in builder.refused:
+        return None
     held = await builder.use(name)
+    taking = asyncio.ensure_future(
+        asyncio.to_thread(source.take, name, builder.cache, arrival.count)
+    )
     try:
-        entry = await run_uninterrupted(shared.take, name, store)
+        entry = await asyncio.shield(taking)
         builder.proven[name] = entry
-        return entry.publisher
-    except (OSError, Untrusted, Damaged) as error:
+        return entry
+    except asyncio.CancelledError:
+        arrival.stopped.set()
+        await to_its_end(asyncio.gather(taking, return_exceptions=True))
+        raise
+    except (OSError, Untrusted, Damaged, DownloadError, HostError) as error:
         builder.release(held)
         if isinstance(error, OSError) and isinstance(refused(error, ""), SpaceError):
             raise
         if not isinstance(error, FileNotFoundError):
-            _warn(builder, shared, name, step, error)
-        return ""
+            _warn(builder, source, name, step, error)
+        return None
 
 
-def _warn(builder: Builder, shared: SharedCache, name: str, step: str, error: Exception) -> None:
-    if str(error) not in builder.refused:
-        problem = shared.refusal(name, step, error)
+def _warn(builder: Builder, source: LayerSource, name: str, step: str, error: Exception) -> None:
+    if (source, str(error)) not in builder.refused:
+        problem = source.refusal(name, step, error)
         builder.progress.say(str(problem))
-    builder.refused.update({name, str(error)})
+    builder.refused.update({(source, name), (source, str(error))})

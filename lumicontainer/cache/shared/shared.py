@@ -14,8 +14,8 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from io import BufferedReader
 from pathlib import Path
 from typing import Self
@@ -24,6 +24,8 @@ from lumicontainer.cache import integrity, objects
 from lumicontainer.cache.integrity import Damaged
 from lumicontainer.cache.objects import Entry
 from lumicontainer.cache.shared import trusted
+from lumicontainer.cache.shared.source import Untrusted, keep_copy
+from lumicontainer.cache.shared.trusted import Vouchers
 from lumicontainer.cache.store import Cache
 from lumicontainer.cache.written import HASH
 from lumicontainer.errors import HostError, Problem
@@ -40,14 +42,6 @@ _DRAFT = re.compile(rf"\.{HASH}(\.gone)?-\w+")
 """Names of drafts, and of objects that are being removed; the rest of the folder is the users'."""
 _ABANDONED = 3600
 """Seconds without a change after which a draft belongs to a publish that was killed."""
-
-
-class Untrusted(Exception):  # noqa: N818 - callers catch it
-    """An object is there, but its publisher is not trusted."""
-
-    def __init__(self, why: str, hint: str) -> None:
-        super().__init__(why)
-        self.hint = hint
 
 
 @dataclass(frozen=True)
@@ -89,7 +83,7 @@ class SharedCache:
 
     root: Path
     owners: frozenset[int] = frozenset()
-    signers: Path | None = None
+    vouchers: Vouchers = field(default_factory=Vouchers)
 
     @classmethod
     def named(cls) -> Self | None:
@@ -97,7 +91,7 @@ class SharedCache:
         root = os.environ.get(FOLDER)
         if not root:
             return None
-        return cls(Path(root).absolute(), trusted.trusted_owners(), trusted.find_allowed_signers())
+        return cls(Path(root).absolute(), trusted.trusted_owners(), Vouchers.named())
 
     def require(self) -> None:
         """Raise ``HostError`` if the folder is missing or closed."""
@@ -126,30 +120,22 @@ class SharedCache:
             return entry and replace(entry, publisher=publisher)
         return None
 
-    def take(self, name: str, store: Cache) -> Entry:
-        """Copy an object into a user's own cache; the caller holds its ``make_lock``.
-
-        Raises ``FileNotFoundError``, ``Untrusted``, or ``Damaged`` if a byte of the copy differs.
-        """
+    def take(self, name: str, store: Cache, count: Callable[[int], None] = lambda _: None) -> Entry:
+        """Copy an object into a user's own cache, as ``LayerSource`` describes it."""
         with self._open_object(name) as opened:
             publisher, sums = self._read_trusted(opened)
-            draft, left = store.draft(name), opened.size()
-            try:
+
+            def copy_files(draft: Path) -> None:
+                left = opened.size()
                 for file in integrity.sums_of(sums):
                     with opened.open(file) as source, (draft / file).open("wb") as copy:
                         size = os.fstat(source.fileno()).st_size
                         if (left := left - size) < 0:
                             raise Damaged(f"{file} has grown while it was read")
                         copy_range(source.fileno(), 0, copy.fileno(), 0, size)
-                (draft / objects.SUMS).write_bytes(sums)
-                integrity.prove(draft, name)
-                # A build with --rebuild did not make it.
-                os.utime(draft / objects.ENTRY, (0, 0))
-                return replace(store.keep(draft), publisher=publisher)
-            except Damaged as error:
-                raise Damaged(f"{error}; its publisher is {publisher}") from error
-            finally:
-                shutil.rmtree(draft, ignore_errors=True)
+                    count(size)
+
+            return keep_copy(store, name, sums, publisher, copy_files)
 
     def damage(self, name: str) -> str:
         """Return the damage of an object, whoever owns it; empty if each byte is as recorded."""
@@ -208,11 +194,13 @@ class SharedCache:
         if not doubts:
             return opened.owner, opened.read(objects.SUMS)
         why, hint = doubts[0]
-        if self.signers and _SIGNATURE in opened.names():
+        if any(self.vouchers):
+            is_signed = _SIGNATURE in opened.names()
             sums = opened.read(objects.SUMS)
-            if who := trusted.signer(sums, opened.read(_SIGNATURE), self.signers):
+            if who := self.vouchers.find(sums, opened.read(_SIGNATURE) if is_signed else b""):
                 return who, sums
-            why += ", and none of the allowed signers signed it"
+            if self.vouchers.signers and is_signed:
+                why += ", and none of the allowed signers signed it"
         raise Untrusted(why, hint)
 
     def _doubt(self, state: os.stat_result) -> tuple[str, str] | None:
