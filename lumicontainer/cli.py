@@ -62,7 +62,7 @@ def _run(arguments: argparse.Namespace) -> int:
     _require_current_folder()
     if hasattr(arguments, "image"):
         verb_module("context").find_images(arguments)
-    return int(verb_module(arguments.verb).run(arguments))
+    return verb_module(arguments.verb).run(arguments) or errors.OK
 
 
 def _require_current_folder() -> None:

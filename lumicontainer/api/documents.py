@@ -76,6 +76,11 @@ class Listing:
     """The platform of this host."""
     problems: Sequence[Problem]
 
+    def as_data(self) -> dict[str, Any]:
+        """Return it as ``lumicontainer list --json`` prints it."""
+        documents = {f"{kind}s": rows for kind, rows in self.documents.items()}
+        return {**documents, "platform_here": self.platform_here}
+
 
 def list_documents(recipes: Path | None = None) -> Listing:
     """Return all recipes, profiles, layers and platforms, with those of a folder of your own."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lumicontainer.api.checking import Judgment, judge_recipe
 from lumicontainer.api.new_files import check_name, write_folder
@@ -69,6 +69,11 @@ class Imported(NamedTuple):
     def complete(self) -> bool:
         """Return whether every line could be carried over."""
         return all(each.outcome != NOT_CARRIED for each in self.lines)
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as ``lumicontainer import --json`` prints it."""
+        head = {"recipe": str(self.recipe), "platform": self.platform, "left_out": self.left_out}
+        return {**head, "lines": [each._asdict() for each in self.lines]}
 
     def judge(self) -> Judgment:
         """Compare what was written with the rules; raise ``InputError`` for a script's syntax."""

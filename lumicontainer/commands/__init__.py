@@ -1,1 +1,1 @@
-"""One module a verb: ``add_arguments(parser)`` and ``run(arguments) -> exit code``."""
+"""One module a verb: ``add_arguments(parser)``, and ``run(arguments)``, which may return a code."""

@@ -80,7 +80,7 @@ def _add_job_options(parser: argparse.ArgumentParser) -> None:
         help="build in a Slurm job in this partition; see --jobs",
     )
     add("--time", metavar="TIME", type=context.time_limit, help="the job's time limit, such as 2h")
-    add("--account", **context.ACCOUNT)
+    context.add_options(parser, "--account")
     summary = "compile layers in jobs of their own, at most N at the same time"
     add("--jobs-at-once", metavar="N", type=context.number, help=summary)
     summary = "compile this layer into the cache and write no image; needs the layers below it"

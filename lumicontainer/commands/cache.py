@@ -16,7 +16,7 @@ from lumicontainer.api.caching import (
     PruneRequest,
 )
 from lumicontainer.api.recipes import RecipeRequest
-from lumicontainer.api.shared_cache import PublishRequest
+from lumicontainer.api.shared_cache import Publication, PublishRequest, SharedContent
 from lumicontainer.cache.explain import Needed
 from lumicontainer.cache.objects import step_name
 from lumicontainer.cache.shared.shared import FOLDER
@@ -73,20 +73,14 @@ def _add_publish(actions: Any) -> argparse.ArgumentParser:
     return parser
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int | None:
     """Run an action on the cache of the current user, or on the shared one."""
     shared = getattr(arguments, "shared", False)
     return (_SHARED_ACTIONS if shared else _ACTIONS)[arguments.action](arguments)
 
 
-def _list(arguments: argparse.Namespace) -> int:
-    content = caching.list_cache()
-    if arguments.json:
-        print_json(content.as_data())
-    else:
-        _print_objects(content.objects, "used", "images", _images)
-        _print_totals(content)
-    return OK
+def _list(arguments: argparse.Namespace) -> None:
+    context.print_result(caching.list_cache(), arguments, _print_content)
 
 
 def _images(row: CacheRow) -> str:
@@ -104,7 +98,8 @@ def _print_objects(
     print_table(rows)
 
 
-def _print_totals(content: CacheContent) -> None:
+def _print_content(content: CacheContent) -> None:
+    _print_objects(content.objects, "used", "images", _images)
     size = f"{units.size(content.bytes)} of at most {units.size(content.limit)}"
     objects = units.count(len(content.objects), "object")
     if content.downloads:
@@ -118,18 +113,17 @@ def _print_totals(content: CacheContent) -> None:
         sys.stdout.write(f"{unreadable} cannot be read\n    hint: lumicontainer cache verify\n")
 
 
-def _list_shared(arguments: argparse.Namespace) -> int:
-    content = shared_cache.list_shared()
+def _list_shared(arguments: argparse.Namespace) -> None:
+    context.print_result(shared_cache.list_shared(), arguments, _print_shared)
+
+
+def _print_shared(content: SharedContent) -> None:
     objects = content.objects
-    if arguments.json:
-        print_json(content.as_data())
-        return OK
     _print_objects(objects, "published", "by", lambda row: str(row["publisher"]))
     for doubt in content.doubts:
         say(doubt)
     size = units.size(caching.total(objects))
     sys.stdout.write(f"{units.count(len(objects), 'object')}, {size}, in {content.place}\n")
-    return OK
 
 
 def _verify(arguments: argparse.Namespace) -> int:
@@ -183,28 +177,25 @@ def _prune_request(arguments: argparse.Namespace) -> PruneRequest:
     return context.request_of(PruneRequest, arguments, max_size=limit)
 
 
-def _prune(arguments: argparse.Namespace) -> int:
+def _prune(arguments: argparse.Namespace) -> None:
     if arguments.others:
         raise InputError(Problem("--others is an option of --shared", hint="leave it out"))
     pruned = caching.prune_cache(_prune_request(arguments))
     if arguments.json:
         print_json({**pruned.as_data(), "leftovers": pruned.leftovers})
-        return OK
+        return
     _print_pruned(pruned, "running builds use it")
     if not pruned.dry_run and (free := pruned.free()) is not None:
         sys.stdout.write(f"{units.size(free)} are free at {pruned.place}\n")
-    return OK
 
 
-def _prune_shared(arguments: argparse.Namespace) -> int:
+def _prune_shared(arguments: argparse.Namespace) -> None:
     pruned = shared_cache.prune_shared(_prune_request(arguments))
-    if arguments.json:
-        print_json(pruned.as_data())
-    else:
-        _print_pruned(pruned, "others published it")
+    context.print_result(
+        pruned, arguments, lambda result: _print_pruned(result, "others published it")
+    )
     if pruned.problems:
         raise HostError(*pruned.problems)
-    return OK
 
 
 def _print_pruned(pruned: Pruned, why: str) -> None:
@@ -223,16 +214,16 @@ def _print_pruned(pruned: Pruned, why: str) -> None:
         out(f"more stays than the limit, because {why}\n")
 
 
-def _explain(arguments: argparse.Namespace) -> int:
+def _explain(arguments: argparse.Namespace) -> None:
     explanation = caching.explain_cache(context.request_of(RecipeRequest, arguments))
-    if arguments.json:
-        print_json(explanation.as_data())
-        return OK
+    context.print_result(explanation, arguments, _print_explanation)
+
+
+def _print_explanation(explanation: Explanation) -> None:
     _print_parts(explanation.parts)
     if explanation.doubt:
         say(explanation.doubt)
     _print_missing(explanation)
-    return OK
 
 
 def _print_parts(parts: Iterable[Needed]) -> None:
@@ -256,23 +247,24 @@ def _print_missing(explanation: Explanation) -> None:
 def _publish(arguments: argparse.Namespace) -> int:
     request = context.request_of(PublishRequest, arguments)
     publication = shared_cache.publish_objects(request, Progress(arguments.progress))
-    place, objects = publication
-    if arguments.json:
-        print_json(publication.as_data())
-    else:
-        numbers = ", ".join(f"{len(rows)} {state}" for state, rows in objects.items() if rows)
-        sys.stdout.write(f"{numbers or 'the cache is empty'}: {place}\n")
+    context.print_result(publication, arguments, _print_publication)
     return EXAMINED_FAILED if publication.damaged else OK
 
 
-_ACTIONS: Mapping[str, Callable[[argparse.Namespace], int]] = {
+def _print_publication(publication: Publication) -> None:
+    place, objects = publication
+    numbers = ", ".join(f"{len(rows)} {state}" for state, rows in objects.items() if rows)
+    sys.stdout.write(f"{numbers or 'the cache is empty'}: {place}\n")
+
+
+_ACTIONS: Mapping[str, Callable[[argparse.Namespace], int | None]] = {
     "list": _list,
     "verify": _verify,
     "prune": _prune,
     "explain": _explain,
     "publish": _publish,
 }
-_SHARED_ACTIONS: Mapping[str, Callable[[argparse.Namespace], int]] = {
+_SHARED_ACTIONS: Mapping[str, Callable[[argparse.Namespace], int | None]] = {
     "list": _list_shared,
     "verify": _verify_shared,
     "prune": _prune_shared,

@@ -2,15 +2,13 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
 
 from lumicontainer.api import checking
-from lumicontainer.api.checking import CheckRequest
+from lumicontainer.api.checking import CheckRequest, Judgment
 from lumicontainer.commands import context
-from lumicontainer.core.resolve.decisions import Resolved
-from lumicontainer.core.rules.rules import ERROR, HOLDS, PASSED, UNKNOWN, WARNING, Finding
+from lumicontainer.core.rules.rules import ERROR, HOLDS, PASSED, UNKNOWN, WARNING
 from lumicontainer.errors import EXAMINED_FAILED, OK, Problem
-from lumicontainer.system.terminal.output import print_json, print_table
+from lumicontainer.system.terminal.output import print_table
 from lumicontainer.system.units import count
 
 ANSWERS = {True: "yes", False: "no", None: "not known"}
@@ -27,17 +25,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the rules that apply and those that are not known; fail if an error applies."""
     judgment = checking.check(context.request_of(CheckRequest, arguments))
-    resolved, findings = judgment
-    if arguments.json:
-        print_json(judgment.as_data())
-    elif arguments.explain:
-        _explain(findings[0])
-    else:
-        _print(resolved, findings)
+    context.print_result(judgment, arguments, _print_rule if arguments.explain else _print)
     return EXAMINED_FAILED if judgment.failed else OK
 
 
-def _print(resolved: Resolved, findings: Sequence[Finding]) -> None:
+def _print(judgment: Judgment) -> None:
+    resolved, findings = judgment
     out = sys.stdout.write
     holding = [each for each in findings if each.state == HOLDS]
     for each in resolved.recipe.missing:
@@ -62,8 +55,9 @@ def _print(resolved: Resolved, findings: Sequence[Finding]) -> None:
     out(f"{name}: {', '.join(counted)} of {count(len(findings), 'rule')}\n")
 
 
-def _explain(finding: Finding) -> None:
+def _print_rule(judgment: Judgment) -> None:
     out = sys.stdout.write
+    finding = judgment.findings[0]
     rule = finding.rule
     out(f"{rule.id} ({rule.level}, {finding.state}): {rule.message}\n")
     rows = [

@@ -12,7 +12,6 @@ from typing import Any
 import shtab
 
 from lumicontainer.commands.parser import VERBS, make_parser
-from lumicontainer.errors import OK
 from lumicontainer.frontends.completion import KINDS, names_of
 from lumicontainer.system.terminal.output import write_document
 
@@ -30,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Print the completion script, or names for it."""
     if arguments.shell == NAMES:
         kind, *words = arguments.words or [""]
@@ -38,7 +37,6 @@ def run(arguments: argparse.Namespace) -> int:
         write_document("".join(f"{name}\n" for name in sorted(names)))
     else:
         write_document(_script(arguments.shell))
-    return OK
 
 
 def _script(shell: str) -> str:

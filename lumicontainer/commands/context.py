@@ -1,20 +1,68 @@
-"""Share among verbs: their options, and the fields of requests that these fill."""
+"""Share among verbs: options, the fields of requests that these fill, and printing of results."""
 
 import argparse
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from lumicontainer.host.recipes import refuse_other_words
 from lumicontainer.jobs import slurm
 from lumicontainer.system import units
+from lumicontainer.system.terminal.output import print_json
 from lumicontainer.system.terminal.progress import FORMS
 
 R = TypeVar("R")
+
+
+class _Result(Protocol):
+    def as_data(self) -> Any: ...
+
+
+P = TypeVar("P", bound=_Result)
 REPEATED: Mapping[str, Any] = {"action": "append", "default": []}
 """Settings of an option that can be repeated."""
+RECIPE = ("recipe", "--platform", "--profile", "--set", "--recipes")
+COMMAND = "the command to run in the image, and its arguments"
+IMAGE = ("image", "--platform", "--recipes")
+_SLURM_NAME = re.compile(r"|(?a:[\w.,@+][\w.,@+-]*)")
+
+
+def number(text: str, least: int = 1) -> int:
+    """Read the value of an option that counts something, from ``least`` on."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) >= least):
+        raise argparse.ArgumentTypeError(f"expected a whole number from {least} on, got {text!r}")
+    return int(text)
+
+
+def number_from_0(text: str) -> int:
+    """Read the value of an option that counts something, and may be 0."""
+    return number(text, 0)
+
+
+def slurm_name(text: str) -> str:
+    """Read the name of a partition or an account; an empty one leaves the choice to Slurm."""
+    if not _SLURM_NAME.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"expected a name of Slurm, got {text!r}")
+    return text
+
+
+def memory(text: str) -> int:
+    """Read the size of an option with its unit, which sbatch would take for megabytes; in bytes."""
+    if not re.fullmatch(r"(?a)[1-9]\d{0,8}[MGT]", text):
+        raise argparse.ArgumentTypeError(f"expected a size such as 120G, got {text!r}")
+    return units.parse_size(text, "")
+
+
+def time_limit(text: str) -> str:
+    """Read the time limit of a job, and return what sbatch reads."""
+    try:
+        return slurm.time_limit(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 OPTIONS: Mapping[str, dict[str, Any]] = {
     "image": {"metavar": "IMAGE", "type": Path, "help": "the file of an image"},
     "recipe": {
@@ -57,70 +105,27 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
         "dest": "extensions",
         "help": "mount packages that lumicontainer extend wrote; can be repeated, later ones win",
     },
+    "--account": {
+        "metavar": "NAME",
+        "type": slurm_name,
+        "default": "",
+        "help": "the project to bill for the job",
+    },
+    "--signed-by": {
+        "metavar": "KEY",
+        "default": "",
+        "help": "refuse an image that this key has not signed, or that has changed since: the file "
+        "of a public key in PEM, or the fingerprint of a PGP key",
+    },
     "--json": {"action": "store_true", "help": "print JSON"},
 }
 """The options that several verbs have, as ``add_argument`` takes them."""
-RECIPE = ("recipe", "--platform", "--profile", "--set", "--recipes")
-COMMAND = "the command to run in the image, and its arguments"
-IMAGE = ("image", "--platform", "--recipes")
-_SLURM_NAME = re.compile(r"|(?a:[\w.,@+][\w.,@+-]*)")
 
 
-def add_options(parser: argparse.ArgumentParser, *names: str) -> None:
-    """Add options of ``OPTIONS`` to the parser of a verb."""
+def add_options(parser: argparse._ActionsContainer, *names: str) -> None:
+    """Add options of ``OPTIONS`` to the parser of a verb, or to a group of it."""
     for name in names:
         parser.add_argument(name, **OPTIONS[name])
-
-
-def number(text: str, least: int = 1) -> int:
-    """Read the value of an option that counts something, from ``least`` on."""
-    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) >= least):
-        raise argparse.ArgumentTypeError(f"expected a whole number from {least} on, got {text!r}")
-    return int(text)
-
-
-def number_from_0(text: str) -> int:
-    """Read the value of an option that counts something, and may be 0."""
-    return number(text, 0)
-
-
-def slurm_name(text: str) -> str:
-    """Read the name of a partition or an account; an empty one leaves the choice to Slurm."""
-    if not _SLURM_NAME.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"expected a name of Slurm, got {text!r}")
-    return text
-
-
-def memory(text: str) -> int:
-    """Read the size of an option with its unit, which sbatch would take for megabytes; in bytes."""
-    if not re.fullmatch(r"(?a)[1-9]\d{0,8}[MGT]", text):
-        raise argparse.ArgumentTypeError(f"expected a size such as 120G, got {text!r}")
-    return units.parse_size(text, "")
-
-
-ACCOUNT: Mapping[str, Any] = {
-    "metavar": "NAME",
-    "type": slurm_name,
-    "default": "",
-    "help": "the project to bill for the job",
-}
-"""Settings of the option for the account of a job."""
-
-SIGNED_BY: Mapping[str, Any] = {
-    "metavar": "KEY",
-    "default": "",
-    "help": "refuse an image that this key has not signed, or that has changed since: the file of "
-    "a public key in PEM, or the fingerprint of a PGP key",
-}
-"""Settings of the option for the signer of an image."""
-
-
-def time_limit(text: str) -> str:
-    """Read the time limit of a job, and return what sbatch reads."""
-    try:
-        return slurm.time_limit(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def find_images(arguments: argparse.Namespace) -> None:
@@ -139,3 +144,11 @@ def request_of(kind: type[R], arguments: argparse.Namespace, **more: Any) -> R:
     names = {each.name for each in dataclasses.fields(kind)}  # type: ignore[arg-type]
     options = {name: value for name, value in vars(arguments).items() if value is not None}
     return kind(**{**{name: options[name] for name in names & options.keys()}, **more})
+
+
+def print_result(result: P, arguments: argparse.Namespace, print_text: Callable[[P], None]) -> None:
+    """Print a result as JSON if ``--json`` is set, else by ``print_text``."""
+    if arguments.json:
+        print_json(result.as_data())
+    else:
+        print_text(result)

@@ -13,7 +13,7 @@ from lumicontainer.api.failed_builds import (
     remove_failed_builds,
 )
 from lumicontainer.commands import context
-from lumicontainer.errors import OK, InputError, Problem
+from lumicontainer.errors import InputError, Problem
 from lumicontainer.host.machine import clean_environment
 from lumicontainer.sandbox.failures.failure import OPENER
 from lumicontainer.system import process, units
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     context.add_options(parser, "--json")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Open the shell, or list the states, or remove them."""
     states = list_failed_builds(arguments.recipe)
     if arguments.list:
@@ -50,7 +50,6 @@ def run(arguments: argparse.Namespace) -> int:
         hint = f"build until a step fails: lumicontainer build {recipe}"
         what = f"{_NONE} for '{recipe}'" if arguments.recipe else _NONE
         raise InputError(Problem(what, str(temporary_root()), why, hint))
-    return OK
 
 
 def _list(states: Sequence[FailedBuild], *, as_json: bool) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 from lumicontainer.api.differences import DiffRequest, find_differences
 from lumicontainer.commands import context
-from lumicontainer.errors import OK
 from lumicontainer.system import units
 from lumicontainer.system.terminal.output import line, print_json, print_table, say, write_document
 from lumicontainer.trust.differences import RULES, Change, Differences
@@ -22,22 +21,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     context.add_options(parser, "--platform", "--recipes")
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--markdown", action="store_true", help="print Markdown")
-    group.add_argument("--json", **context.OPTIONS["--json"])
+    context.add_options(group, "--json")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Print the differences; the exit code is 0 also if there are some."""
     result = find_differences(context.request_of(DiffRequest, arguments))
     if arguments.json:
         print_json(result.as_data())
-        return OK
+        return
     for section in result.unknown:
         say(f"note: not compared, because one side does not say it: {section}")
     if arguments.markdown:
         write_document("".join(f"{row}\n" for row in _markdown(result)))
     else:
         _print(result)
-    return OK
 
 
 def _print(result: Differences) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from lumicontainer.api import extending
 from lumicontainer.api.extending import ExtendRequest
 from lumicontainer.commands import context
-from lumicontainer.errors import OK
 from lumicontainer.system import units
 from lumicontainer.system.terminal.output import say, write_document
 from lumicontainer.system.terminal.progress import Progress
@@ -34,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     context.add_options(parser, "--progress")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Write the file and its lock, unless they are what the same call wrote before."""
     request = context.request_of(
         ExtendRequest,
@@ -55,4 +54,3 @@ def run(arguments: argparse.Namespace) -> int:
         start = shlex.join(map(str, [request.output] if arguments.into else words))
         say(f"use it: lumicontainer run {start} -- COMMAND")
     write_document(f"{output}\n")
-    return OK

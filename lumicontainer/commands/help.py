@@ -3,7 +3,6 @@
 import argparse
 
 from lumicontainer.commands.parser import VERBS, make_parser, unknown_verb
-from lumicontainer.errors import OK
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -11,10 +10,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("verb_words", metavar="VERB", nargs="*", help="default: all verbs")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Print the help; argparse then exits."""
     words = arguments.verb_words
     if words and words[0] not in VERBS:
         raise unknown_verb(words[0])
     make_parser(words[:1]).parse_args([*words, "--help"])
-    return OK

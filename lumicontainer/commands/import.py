@@ -15,7 +15,7 @@ from lumicontainer.core.rules.rules import HOLDS
 from lumicontainer.errors import EXAMINED_FAILED, OK
 from lumicontainer.importing.draft import OUTCOMES, SHOWN, ImportedLine, short
 from lumicontainer.system.files.recipe_folder import display
-from lumicontainer.system.terminal.output import columns, print_json, print_table, report, say
+from lumicontainer.system.terminal.output import columns, print_table, report, say
 
 _GAPS = 6
 """Blanks before and between the first three columns."""
@@ -45,12 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     if imported.context.detected:
         folder = display(imported.context.folder)
         say(f"context: {folder}, which has the files that {request.file.name} copies")
-    if arguments.json:
-        head = {"recipe": str(imported.recipe), "platform": imported.platform}
-        lines = [row._asdict() for row in imported.lines]
-        print_json({**head, "left_out": imported.left_out, "lines": lines})
-    else:
-        _print_rows(imported.lines, imported.context.shown)
+    context.print_result(imported, arguments, _print_rows)
     sys.stdout.flush()
     judgment = imported.judge()
     for finding in judgment.findings:
@@ -63,10 +58,9 @@ def run(arguments: argparse.Namespace) -> int:
     return EXAMINED_FAILED if judgment.failed or not imported.complete else OK
 
 
-def _print_rows(rows: Sequence[ImportedLine], file: str) -> None:
-    table = []
-    for row in rows:
-        table.append((_place(row, file), row.outcome, short(row.text), row.note))
+def _print_rows(imported: Imported) -> None:
+    rows, file = imported.lines, imported.context.shown
+    table = [(_place(row, file), row.outcome, short(row.text), row.note) for row in rows]
     if table:
         print_table(_fit(table))
     counts = Counter(row.outcome for row in rows)

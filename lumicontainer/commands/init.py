@@ -8,7 +8,6 @@ from pathlib import Path
 from lumicontainer.api import beginning
 from lumicontainer.api.beginning import InitRequest
 from lumicontainer.commands import context
-from lumicontainer.errors import OK
 from lumicontainer.system.terminal.output import say, write_document
 
 
@@ -22,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     context.add_options(parser, "--mirror")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Write the files, and print their paths."""
     name = arguments.name
     paths = beginning.init(context.request_of(InitRequest, arguments))
@@ -33,4 +32,3 @@ def run(arguments: argparse.Namespace) -> int:
         f"next steps:\n  $EDITOR {script}\n  lumicontainer check {recipe}\n"
         f"  lumicontainer build {recipe}\n  lumicontainer run {name}.sif -- {name}"
     )
-    return OK

@@ -9,7 +9,7 @@ from lumicontainer.api import Image
 from lumicontainer.api.bills import require_provenance
 from lumicontainer.commands import context
 from lumicontainer.core.shell import shell_value
-from lumicontainer.errors import OK, ExaminedError, InputError, Problem
+from lumicontainer.errors import ExaminedError, InputError, Problem
 from lumicontainer.image import digests, integrity
 from lumicontainer.system.terminal.output import (
     line,
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     context.add_options(parser, "--json")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Print a summary of the image, or the part of it that an option names."""
     image = api.inspect(arguments.image)
     if arguments.check:
@@ -56,7 +56,6 @@ def run(arguments: argparse.Namespace) -> int:
         print_json({**image.record, **more})
     else:
         _print_summary(image)
-    return OK
 
 
 def _check(image: Image, *, as_json: bool) -> None:

@@ -7,7 +7,7 @@ from lumicontainer.api import jobs
 from lumicontainer.api.jobs import JobRequest
 from lumicontainer.commands import context
 from lumicontainer.commands.start import command_of
-from lumicontainer.errors import OK, InputError, Problem
+from lumicontainer.errors import InputError, Problem
 from lumicontainer.jobs.follow import Listener
 from lumicontainer.jobs.scripts.chain import RESTARTS
 from lumicontainer.jobs.scripts.program import LAUNCHERS, is_python
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("command", metavar="-- PROGRAM", nargs=argparse.REMAINDER, help=summary)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Print the script or the number of the job; what the job costs goes to stderr."""
     if arguments.wait and arguments.array:
         hint = "leave out --wait; squeue --me lists its jobs"
@@ -63,14 +63,13 @@ def run(arguments: argparse.Namespace) -> int:
         say(note)
     if not (arguments.submit or arguments.wait):
         write_document(script.text)
-        return OK
+        return
     number = jobs.submit_job(script)
     if not arguments.wait:
         sys.stdout.write(f"{number}\n")
-        return OK
+        return
     say(f"job {number} is submitted")
     _wait(number)
-    return OK
 
 
 def _command(arguments: argparse.Namespace) -> list[str]:

@@ -7,7 +7,6 @@ from pathlib import Path
 from lumicontainer.api import starting
 from lumicontainer.api.starting import KernelRequest
 from lumicontainer.commands import context
-from lumicontainer.errors import OK
 from lumicontainer.system.terminal.output import report
 
 
@@ -24,8 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--edf", action="store_true", help=summary)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Write the kernel's specification or the EDF, and print its path."""
     request = context.request_of(KernelRequest, arguments)
     sys.stdout.write(f"{starting.write_kernel(request, report)}\n")
-    return OK

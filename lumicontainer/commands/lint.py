@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     summary = "print what --fix would change, as a patch"
     fixing.add_argument("--diff", action="store_true", help=summary)
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", **context.OPTIONS["--json"])
+    context.add_options(form, "--json")
     form.add_argument("--sarif", action="store_true", help="print SARIF 2.1.0, as GitHub reads it")
 
 

@@ -6,7 +6,7 @@ import sys
 from lumicontainer.api.documents import Listing, list_documents
 from lumicontainer.commands import context
 from lumicontainer.errors import INPUT_WRONG, OK
-from lumicontainer.system.terminal.output import print_json, print_table, report
+from lumicontainer.system.terminal.output import print_table, report
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,11 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the names and summaries; report documents that cannot be read."""
     listing = list_documents(arguments.recipes)
-    if arguments.json:
-        documents = {f"{kind}s": rows for kind, rows in listing.documents.items()}
-        print_json({**documents, "platform_here": listing.platform_here})
-    else:
-        _print(listing)
+    context.print_result(listing, arguments, _print)
     for problem in listing.problems:
         report(problem)
     return INPUT_WRONG if listing.problems else OK

@@ -8,7 +8,6 @@ from pathlib import Path
 from lumicontainer.api import starting
 from lumicontainer.api.starting import ModuleRequest
 from lumicontainer.commands import context
-from lumicontainer.errors import OK
 from lumicontainer.system.terminal.output import report, say
 
 
@@ -31,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     context.add_options(parser, "--platform", "--recipes")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Write the modules, and print the commands that load them."""
     prefix = arguments.prefix.absolute()
     images = arguments.image
@@ -42,4 +41,3 @@ def run(arguments: argparse.Namespace) -> int:
     sys.stdout.write(f"module use {shlex.quote(str(prefix / 'modules'))}\n")
     for name in names:
         sys.stdout.write(f"module load {name}\n")
-    return OK

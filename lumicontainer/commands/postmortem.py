@@ -9,7 +9,7 @@ from lumicontainer.commands import context
 from lumicontainer.errors import EXAMINED_FAILED, OK
 from lumicontainer.jobs.postmortem.ranks import listed
 from lumicontainer.jobs.postmortem.verdict import CAUSE, NONE
-from lumicontainer.system.terminal.output import line, print_folded, print_json
+from lumicontainer.system.terminal.output import line, print_folded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,10 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the cause; the exit code is 1 if the job failed."""
     result = api.postmortem(*arguments.subjects)
-    if arguments.json:
-        print_json(result.as_data())
-    else:
-        _print_verdict(result)
+    context.print_result(result, arguments, _print_verdict)
     return OK if result.verdict.outcome == NONE else EXAMINED_FAILED
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from lumicontainer.api import sharing
 from lumicontainer.api.sharing import PullRequest
 from lumicontainer.commands import context
-from lumicontainer.errors import OK
 from lumicontainer.system import units
 from lumicontainer.system.terminal.output import as_json, say, write_document
 from lumicontainer.system.terminal.progress import Progress
@@ -21,14 +20,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     context.add_options(parser, "--progress", "--json")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Pull the image, and print the path of its file."""
     pulled = sharing.pull(context.request_of(PullRequest, arguments), Progress(arguments.progress))
     if arguments.json:
         write_document(as_json(pulled.as_data()) + "\n")
-        return OK
+        return
     got = f"{units.size(pulled.moved)} of {units.size(pulled.size)}"
     say(f"{pulled.path.name}: fetched {got}, {pulled.moved_blobs} of {pulled.blobs} blobs")
     say(f"it is {pulled.reference}")
     write_document(f"{pulled.path}\n")
-    return OK

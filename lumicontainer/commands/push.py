@@ -5,7 +5,6 @@ import argparse
 from lumicontainer.api import sharing
 from lumicontainer.api.sharing import FORMS, PushRequest
 from lumicontainer.commands import context
-from lumicontainer.errors import OK
 from lumicontainer.system import units
 from lumicontainer.system.terminal.output import as_json, say, write_document
 from lumicontainer.system.terminal.progress import Progress
@@ -23,14 +22,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     context.add_options(parser, "--progress", "--json")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Push the image, and print its name by its digest."""
     request = context.request_of(PushRequest, arguments)
     pushed = sharing.push(request, Progress(arguments.progress))
     if arguments.json:
         write_document(as_json(pushed.as_data()) + "\n")
-        return OK
+        return
     sent = f"{units.size(pushed.moved)} of {units.size(pushed.size)}"
     say(f"{request.image.name}: sent {sent}, {pushed.moved_blobs} of {pushed.blobs} blobs")
     write_document(f"{pushed.reference}\n")
-    return OK

@@ -7,7 +7,7 @@ from pathlib import Path
 from lumicontainer.api.rebuilding import RebuildRequest, Rebuilt, rebuild
 from lumicontainer.commands import context
 from lumicontainer.errors import EXAMINED_FAILED, OK
-from lumicontainer.system.terminal.output import line, print_json, print_table, report
+from lumicontainer.system.terminal.output import line, print_table, report
 from lumicontainer.system.terminal.progress import Progress
 
 
@@ -28,10 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Build the image again; fail if a layer differs."""
     request = context.request_of(RebuildRequest, arguments)
     rebuilt = rebuild(request, Progress(arguments.progress), report)
-    if arguments.json:
-        print_json(rebuilt.as_data())
-    else:
-        _print(rebuilt)
+    context.print_result(rebuilt, arguments, _print)
     return OK if rebuilt.is_same else EXAMINED_FAILED
 
 

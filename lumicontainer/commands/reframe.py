@@ -6,7 +6,6 @@ from pathlib import Path
 from lumicontainer.api import starting
 from lumicontainer.api.starting import ImageRequest
 from lumicontainer.commands import context
-from lumicontainer.errors import OK
 from lumicontainer.inside.verify import report
 from lumicontainer.system.terminal import output
 from lumicontainer.verify.subject import output_errors
@@ -19,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     context.add_options(parser, *context.IMAGE)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Write the test class."""
     text = starting.reframe_test(context.request_of(ImageRequest, arguments), output.report)
     if arguments.output:
@@ -28,4 +27,3 @@ def run(arguments: argparse.Namespace) -> int:
             report.write(file, text.encode())
     else:
         output.write_document(text)
-    return OK

@@ -6,7 +6,6 @@ from lumicontainer.api import rendering
 from lumicontainer.api.rendering import DEFINITION, RenderRequest
 from lumicontainer.commands import context
 from lumicontainer.core.render.render import FORMATS
-from lumicontainer.errors import OK
 from lumicontainer.system.terminal.output import say, write_document
 
 
@@ -18,11 +17,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Print the document; on stderr, how PRoot builds it if the platform requires PRoot."""
     request = context.request_of(RenderRequest, arguments)
     rendered = rendering.render(request)
     write_document(rendered.text)
     if rendered.note:
         say(rendered.note)
-    return OK

@@ -7,13 +7,12 @@ from pathlib import Path
 from lumicontainer.api.signing import require_signature
 from lumicontainer.commands import context
 from lumicontainer.commands.start import command_of, start
-from lumicontainer.errors import OK, InputError, Problem
+from lumicontainer.errors import InputError, Problem
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    context.add_options(parser, *context.IMAGE, "--with")
-    parser.add_argument("--signed-by", **context.SIGNED_BY)
+    context.add_options(parser, *context.IMAGE, "--with", "--signed-by")
     summary = "refuse an image that no key of your keyring has signed, or that has changed since"
     parser.add_argument("--require-signed", action="store_true", help=summary)
     parser.add_argument(
@@ -21,14 +20,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Replace this process by the command; its exit code is the result."""
     command = command_of(arguments)
     if arguments.require_signed or arguments.signed_by:
         _refuse_extensions(arguments.extensions)
         require_signature(arguments.image, arguments.signed_by)
     start(arguments, command)
-    return OK
 
 
 def _refuse_extensions(extensions: Sequence[Path]) -> None:

@@ -4,7 +4,6 @@ import argparse
 
 from lumicontainer.api.bills import CYCLONEDX, SPDX, BillRequest, bill_of_materials
 from lumicontainer.commands import context
-from lumicontainer.errors import OK
 from lumicontainer.system.terminal.output import report, write_document
 
 
@@ -16,8 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     context.add_options(parser, "--json")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Print the bill that the image has, or one made from its files."""
     content = bill_of_materials(context.request_of(BillRequest, arguments), report)
     write_document(content.decode("utf-8", "replace"))
-    return OK

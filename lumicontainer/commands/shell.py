@@ -5,7 +5,6 @@ import argparse
 from lumicontainer.commands import context
 from lumicontainer.commands.start import start
 from lumicontainer.engines import INTERACTIVE
-from lumicontainer.errors import OK
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -13,7 +12,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     context.add_options(parser, *context.IMAGE, "--with")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Replace this process by the shell; its exit code is the result."""
     start(arguments, (), way=INTERACTIVE)
-    return OK

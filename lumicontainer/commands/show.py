@@ -14,7 +14,6 @@ from lumicontainer.core.lock import Lock, faults
 from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 from lumicontainer.core.resolve.inputs import unpinned
 from lumicontainer.core.shell import shell_value
-from lumicontainer.errors import OK
 from lumicontainer.system.terminal.output import (
     columns,
     line,
@@ -44,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     context.add_options(parser, "--json")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Print the recipe, platform, profile or layer of the given name."""
     name = arguments.recipe
     shown = documents.show(context.request_of(ShowRequest, arguments))
@@ -56,7 +55,6 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(shown.as_data())
     else:
         _print_resolved(shown.resolved, shown.locked)
-    return OK
 
 
 def _print_document(shown: ShownDocument, name: str, *, as_json: bool) -> None:

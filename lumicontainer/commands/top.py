@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from lumicontainer.api import watching
 from lumicontainer.api.watching import JobPicture
 from lumicontainer.commands import context
-from lumicontainer.errors import OK
 from lumicontainer.jobs.postmortem.ranks import listed
 from lumicontainer.jobs.watch.nodes import GpuState, NodeState
 from lumicontainer.system.terminal.output import columns, line, print_json, say, write
@@ -36,21 +35,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     context.add_options(parser, "--json")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Show GPUs, memory, ranks and the last line of the log of every node."""
     if arguments.json:
         print_json(watching.look_at_job(arguments.job).as_data())
-        return OK
+        return
     if arguments.once:
         _print("\n".join(_lines(watching.look_at_job(arguments.job))))
-        return OK
+        return
     for picture in watching.watch_job(arguments.job, say):
         if sys.stdout.isatty():
             _draw(picture)
         elif len(picture.nodes) == picture.expected:
             _print("\n".join(_lines(picture)))
     say(f"job {arguments.job} is over")
-    return OK
 
 
 def _print(text: str) -> None:

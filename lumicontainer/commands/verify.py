@@ -28,12 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=context.slurm_name,
         help="run a Slurm job in this partition",
     )
-    add("--account", **context.ACCOUNT)
+    context.add_options(parser, "--account")
     summary = "check that this recipe, a name or a file, still gives the same image"
     add("--recipe", metavar="RECIPE", default="", help=summary)
     summary = "the root folder of another host: check that the image can load its libraries"
     add("--host-root", metavar="DIR", type=Path, help=summary)
-    add("--signed-by", **context.SIGNED_BY)
+    context.add_options(parser, "--signed-by")
     add("--junit", metavar="FILE", help="write the results as JUnit XML")
     add("--html", metavar="FILE", help="write the results as an HTML page with charts")
     context.add_options(parser, "--json")
