@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--rebuild", "run every step, cached or not"),
         ("--check", "build every step twice and list the files that differ; write no image"),
         ("--no-verify", "keep the image without running its checks; the next build repeats it"),
-        ("--dry-run", "print the steps, and do nothing"),
+        ("--dry-run", "print the steps, and build nothing"),
     ):
         add(option, action="store_true", help=summary)
     context.add_options(parser, "--mirror", "--progress", "--json")

@@ -31,14 +31,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--time", metavar="TIME", type=context.time_limit, help="the time limit, such as 2h")
     summary = "the partition of the nodes; default: the first of the platform that fits"
     add("--partition", metavar="NAME", type=context.slurm_name, help=summary)
-    add("--account", metavar="NAME", type=context.slurm_name, help="the project that pays")
+    context.add_options(parser, "--account")
     add("--array", metavar="LIST", help="one job per number, such as 0-7")
     add("--dependency", metavar="LIST", help="when the job may start, such as afterok:1234")
     summary = "the log, such as logs/%%x-%%j.out; default: slurm-JOB.out"
     add("--output", metavar="FILE", help=summary)
-    summary = "let the job send itself again until its program ends with 0"
+    summary = "submit the job again each time it ends, until its program ends with 0"
     add("--until-done", action="store_true", help=summary)
-    summary = "with --until-done: what is newer after each save, a file, a folder or a pattern"
+    summary = "with --until-done: the file, folder or pattern that each save makes newer"
     add("--checkpoint", metavar="FILE", help=summary)
     summary = f"with --until-done: the restarts in a row without a save; default: {RESTARTS}"
     add("--restarts", metavar="N", type=context.number_from_0, help=summary)

@@ -20,7 +20,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--image", metavar="IMAGE", type=Path, help="the image of the job, for rules about versions"
     )
-    summary = "the platform of the job; default: the image's, this host's, that of its partition"
+    summary = (
+        "the platform of the job; default: the image's, else this host's, else its partition's"
+    )
     add("--platform", metavar="NAME", help=summary)
     context.add_options(parser, "--recipes")
     fixing = parser.add_mutually_exclusive_group()

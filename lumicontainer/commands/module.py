@@ -14,7 +14,7 @@ from lumicontainer.system.terminal.output import report, say
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
     parser.add_argument(
-        "image", metavar="IMAGE", type=Path, nargs="+", help="the files of images, the default last"
+        "image", metavar="IMAGE", type=Path, nargs="+", help="image files; the last is the default"
     )
     summary = "the folder for modules/ and programs/"
     parser.add_argument("--prefix", metavar="DIR", type=Path, required=True, help=summary)

@@ -47,8 +47,8 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "top": "show what a running job does on its nodes",
     },
     "Share images": {
-        "push": "upload an image to a registry, except what it has already",
-        "pull": "download an image from a registry, except what is here already",
+        "push": "upload to a registry the parts of an image that it lacks",
+        "pull": "download from a registry the parts of an image that are not here",
     },
     "Look after the host": {
         "doctor": "report what this host can do, and what is missing",
@@ -64,7 +64,7 @@ VERBS = {verb: summary for verbs in GROUPS.values() for verb, summary in verbs.i
 
 _ABOUT = "Build, verify and run training containers for LUMI from one recipe."
 _EXIT_CODES = """\
-exit codes: 0 ok, 1 what was examined failed, 2 invalid input, 3 the host cannot
+exit codes: 0 ok, 1 a check or a rule failed, 2 invalid input, 3 the host cannot
 do it, 4 the lock is missing or stale, 5 a build step failed, 6 a download
 failed, 7 a job failed, 8 no space, 70 a bug in lumicontainer, 130 interrupted
 """
