@@ -1,6 +1,7 @@
 """Require that Python finds the modules of installed packages; nothing is imported."""
 
 import csv
+import re
 from collections.abc import Collection, Iterator
 from pathlib import Path, PurePosixPath
 
@@ -10,6 +11,8 @@ from lumicontainer.extending.finders import is_extension_module, module_finder
 
 _SHOWN, _LETTERS, _LINE = 5, 100, 200
 """How many missing modules a message names, and how much of what the package says of each."""
+_SOURCE = re.compile(r"([^\W\d]\w*)(?:/__init__)?\.py")
+"""The path of a module's code in Python."""
 
 
 def require_modules(
@@ -45,15 +48,17 @@ def require_modules(
 
 
 def _modules(notes: Path, python: str) -> Iterator[tuple[str, str]]:
-    """Yield the modules that a package announces, and those of its files that are compiled."""
+    """Yield the modules that a package announces, and those that its list of files has."""
+    files = [*_files(notes)]
     # Setuptools names a compiled module there, too, that a package holds.
-    inner = {
-        PurePosixPath(path).name.partition(".")[0] for path in _files(notes) if _is_inner(path)
-    }
+    inner = {PurePosixPath(path).name.partition(".")[0] for path in files if _is_inner(path)}
     announced = (name for name in _announced(notes) if name not in inner)
     yield from ((name, f"its file top_level.txt names {name}") for name in announced)
-    for path in filter(is_extension_module, _files(notes)):
-        yield path.partition(".")[0], f"its file {path} is not for Python {python} of the image"
+    for path in files:
+        if is_extension_module(path):
+            yield path.partition(".")[0], f"its file {path} is not for Python {python} of the image"
+        elif match := _SOURCE.fullmatch(path):
+            yield match[1], f"its list of files, RECORD, names {path}"
 
 
 def _is_inner(path: str) -> bool:

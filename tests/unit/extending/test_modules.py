@@ -24,6 +24,20 @@ def test_a_package_without_the_module_that_it_announces_is_refused(
     require_modules(tmp_path)
 
 
+@pytest.mark.parametrize("path", ["mine.py", "mine/__init__.py"])
+def test_a_module_of_the_list_of_files_is_found(tmp_path: Path, path: str) -> None:
+    """Wheels of newer backends than setuptools have no top_level.txt."""
+    notes = tmp_path / "lib/python3.11/site-packages/mine-1.0.dist-info"
+    notes.mkdir(parents=True)
+    listed = ("../../../bin/tool.py", "mine-tool.py", "_fast.py", "mine/part.py", path)
+    (notes / "RECORD").write_text("".join(f"{each},,\n" for each in listed))
+    with pytest.raises(StepError, match=r"no module 'mine'\n.*RECORD, names " + path):
+        require_modules(tmp_path)
+    (notes.parent / path).parent.mkdir(exist_ok=True)
+    (notes.parent / path).touch()
+    require_modules(tmp_path)
+
+
 def test_a_package_does_not_decide_how_long_a_message_is(tmp_path: Path) -> None:
     notes = tmp_path / "lib/python3.11/site-packages/mine-1.0.dist-info"
     notes.mkdir(parents=True)
