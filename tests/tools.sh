@@ -10,6 +10,7 @@ wanted=()
 for program in bzip2 curl docker-registry git gpg gpg-agent patch podman proot strace zsh zstd; do
     type -P "$program" >/dev/null || wanted+=("${program/gpg*/gnupg}")
 done
+type -P ip >/dev/null || wanted+=(iproute2)
 compgen -G '/usr/lib/llvm-*/bin/clang-offload-bundler' >/dev/null || wanted+=(clang-tools)
 # The browser that lays reports out: Ubuntu has it as a snap alone, which starts in no container.
 if grep -qx 'ID=debian' /etc/os-release; then
