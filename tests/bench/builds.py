@@ -23,6 +23,7 @@ from typing import Any
 
 from report import report
 from rivals import Docker, Rendered, build_plain, folders_served
+from sharing import serving
 from table import LUMICONTAINER, seconds
 
 from lumicontainer.engines import find_engine
@@ -74,7 +75,9 @@ class Bench:
         """Change the script of the top layer to one that no build has met."""
         self.rendered.top.write_text(SCRIPT.format(change=time.time_ns(), mark=MARK))
 
-    def build(self, output: Path, *options: str, cache: Path | None = None) -> Figures:
+    def build(
+        self, output: Path, *options: str, cache: Path | None = None, trusted: str = ""
+    ) -> Figures:
         """Build with lumicontainer; return the wall time of the process, and what it reported.
 
         That is the steps that were not taken from the cache, the seconds of each step, and those of
@@ -85,6 +88,7 @@ class Bench:
         words += ["--recipes", self.rendered.recipes, "--output", output, *options]
         places = {"CACHE": cache or self.ours / "cache", "TMPDIR": self.ours / "tmp"}
         environment = {f"LUMICONTAINER_{name}": str(path) for name, path in places.items()}
+        environment["LUMICONTAINER_SHARED_CACHE_OWNERS"] = trusted
         log = self.logs / "ours.log"
         with log.open("w") as file:
             whole = seconds(words, env={**os.environ, **environment}, stderr=file)
@@ -172,6 +176,18 @@ def docker(bench: Bench) -> Figures:
     return figures
 
 
+def registry(bench: Bench) -> Figures:
+    """Build with an empty cache what a registry has."""
+    folder = bench.emptied("registry")
+    with serving(folder / "server") as server:
+        place = f"oci://{server.host}/layers"
+        sent = bench.build(bench.image, "--cache-to", place)
+        words = ("--cache-from", place)
+        result = bench.build(folder / "image.sif", *words, cache=folder / "cache", trusted=place)
+    remove_tree(folder)
+    return {**result, "sent": sent["whole"]}
+
+
 def unchanged(bench: Bench) -> Figures:
     """Build again what was built."""
     bench.build(bench.image)
@@ -237,7 +253,7 @@ def _forget(image: Path) -> str:
 
 
 PARTS: dict[str, Callable[[Bench], Figures]] = {
-    part.__name__: part for part in (ours, plain, docker, unchanged, top, middle, starts)
+    part.__name__: part for part in (ours, registry, plain, docker, unchanged, top, middle, starts)
 }
 
 

@@ -31,6 +31,13 @@ def cold(ours: Figures, plain: Figures) -> None:
     row("cold build, plain Apptainer", _against(own, theirs), "not slower", holds=own <= theirs)
 
 
+def cold_registry(ours: Figures, seen: Figures) -> None:
+    """Report a build with an empty cache that takes all layers of a registry."""
+    own, whole = ours["whole"], seen["whole"]
+    text = f"{_s(whole)}: 1/{own / whole:.1f} of it, checks {_s(seen['took']['check'])}"
+    row("  --cache-from a registry", text, "<= 1/8", holds=8 * whole <= own)
+
+
 def cold_docker(ours: Figures, docker: Figures) -> None:
     """Report Docker's build from nothing, and its parts."""
     whole = docker["build"] + docker["convert"]
@@ -115,6 +122,7 @@ def _mb(size: int) -> str:
 
 REPORTS = (
     (("ours", "plain"), cold),
+    (("ours", "registry"), cold_registry),
     (("ours", "docker"), cold_docker),
     (("unchanged",), unchanged),
     (("top",), top),

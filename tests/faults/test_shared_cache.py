@@ -1,5 +1,6 @@
 """A shared cache gives whole objects of trusted publishers, or nothing."""
 
+import hashlib
 import multiprocessing
 import os
 import random
@@ -184,6 +185,55 @@ def test_allowed_signers_that_others_could_change_are_refused(
     path.chmod(0o660)
     with pytest.raises(HostError, match=f"chmod go-w {path}"):
         trusted.find_allowed_signers()
+
+
+def listing(tmp_path: Path, text: str) -> Path:
+    """Write a list of trusted objects."""
+    path = tmp_path / "list"
+    path.write_text(text)
+    path.chmod(0o600)
+    return path
+
+
+def test_a_listed_object_is_taken_whoever_owns_it(
+    published: Entry,
+    team: SharedCache,
+    other: Cache,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done = run(["sha256sum", team.root / published.name / SUMS])
+    monkeypatch.setenv(trusted.DIGESTS, str(listing(tmp_path, f"\n{done.stdout}")))
+    strict = SharedCache(team.root, frozenset(), Vouchers.named())
+    assert taken(strict, published.name, other).publisher == trusted.LISTED
+
+
+def test_an_object_that_changed_since_it_was_listed_is_not_taken(
+    published: Entry, team: SharedCache, own: Cache, other: Cache
+) -> None:
+    listed = hashlib.sha256((team.root / published.name / SUMS).read_bytes()).hexdigest()
+    shutil.rmtree(team.root / published.name)
+    team.publish(put(own, content=b"other"))
+    strict = SharedCache(team.root, frozenset(), Vouchers(digests=frozenset({listed})))
+    refused(strict, published.name, other, Untrusted, "is not trusted")
+
+
+def test_a_list_of_objects_that_is_none_or_that_others_could_change_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = listing(tmp_path, f"{'0' * 64}  sums\nabc  sums\n")
+    monkeypatch.setenv(trusted.DIGESTS, str(path))
+    with pytest.raises(InputError, match=rf"where: {path}:2:1\n .*expected a sha256"):
+        trusted.find_trusted_digests()
+    path.chmod(0o660)
+    with pytest.raises(HostError, match=f"chmod go-w {path}"):
+        trusted.find_trusted_digests()
+
+
+def test_a_registry_among_the_owners_is_no_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(trusted.OWNERS, f"{STRANGER},oci://registry.example.org/layers")
+    assert trusted.trusted_owners() == {0, ME, STRANGER}
+    assert trusted.trusted_registries() == {"oci://registry.example.org/layers"}
 
 
 def test_a_key_that_cannot_sign_is_reported_and_nothing_is_published(

@@ -47,7 +47,7 @@ def send_layers(
     """Send the layers and wheels of an image to a registry; what fails is a warning alone."""
     target = parse_repository(registry, _TO)
     try:
-        entries = objects_of(plan, store, hint="lumicontainer build --rebuild")
+        entries = objects_of(plan, store, hint="repeat the command with --rebuild")
     except InputError as error:
         _, _, why, hint, _ = error.problems[0]
         what = "the layers of the image are not sent"
