@@ -12,6 +12,10 @@ for program in bzip2 curl docker-registry git gpg gpg-agent patch podman proot s
 done
 type -P ip >/dev/null || wanted+=(iproute2)
 compgen -G '/usr/lib/llvm-*/bin/clang-offload-bundler' >/dev/null || wanted+=(clang-tools)
+# A Linux that runs as a program, to serve and mount NFS in.
+type -P linux.uml >/dev/null || wanted+=(user-mode-linux)
+type -P exportfs >/dev/null || wanted+=(nfs-kernel-server)
+type -P mkfs.ext4 >/dev/null || wanted+=(e2fsprogs)
 # The browser that lays reports out: Ubuntu has it as a snap alone, which starts in no container.
 if grep -qx 'ID=debian' /etc/os-release; then
     type -P chromium >/dev/null || wanted+=(chromium)

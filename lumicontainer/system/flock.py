@@ -141,13 +141,16 @@ def _announce(path: Path) -> None:
 def lock_file(descriptor: int, path: Path, mode: int, purpose: Purpose = BUILDS) -> bool:
     """Lock an open file; return False if others hold it and ``mode`` has ``LOCK_NB``.
 
-    Raises ``HostError`` if the file system has no locks (Lustre with ``noflock``).
+    Raises ``HostError`` if the file system has no locks (Lustre with ``noflock``). A file that
+    another node removed meanwhile need not be locked: ``is_at`` says so.
     """
     try:
         fcntl.flock(descriptor, mode)
     except OSError as error:
         if error.errno in (errno.EWOULDBLOCK, errno.EINTR):
             return False
+        if error.errno == errno.ESTALE:
+            return True
         what, where = f"{purpose.what} cannot be kept apart", str(path.parent)
         why = f"the file system of this folder has no locks: {error.strerror}"
         raise HostError(Problem(what, where, why, purpose.hint)) from error
@@ -161,29 +164,52 @@ def _lock(path: Path, mode: int) -> int | None:
 def _take(
     path: Path, mode: int, purpose: Purpose, permissions: int, *, own: bool = False
 ) -> int | None:
-    flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
     while True:
-        descriptor = os.open(path, flags, permissions)
         try:
-            if other := kind(os.fstat(descriptor).st_mode):
-                raise OSError(None, f"it is {other}, not a file", str(path))
-            if own and os.fstat(descriptor).st_uid != os.geteuid():
-                raise OSError(None, "it belongs to another user", str(path))
-            if not lock_file(descriptor, path, mode, purpose):
-                os.close(descriptor)
-                return None
-        except BaseException:
-            os.close(descriptor)
-            raise
-        # Who held it before may have removed the file.
-        if is_at(descriptor, path):
-            return descriptor
-        os.close(descriptor)
+            return _open_and_lock(path, mode, purpose, permissions, own=own)
+        except OSError as error:
+            # Who held the file before may have removed it.
+            if error.errno != errno.ESTALE:
+                raise
+            _forget_names(path.parent)
+
+
+def _open_and_lock(
+    path: Path, mode: int, purpose: Purpose, permissions: int, *, own: bool
+) -> int | None:
+    """Raise OSError with ``ESTALE`` if the file was removed meanwhile."""
+    flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+    descriptor = os.open(path, flags, permissions)
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.close, descriptor)
+        if other := kind(os.fstat(descriptor).st_mode):
+            raise OSError(None, f"it is {other}, not a file", str(path))
+        if own and os.fstat(descriptor).st_uid != os.geteuid():
+            raise OSError(None, "it belongs to another user", str(path))
+        if not lock_file(descriptor, path, mode, purpose):
+            return None
+        if not is_at(descriptor, path):
+            raise OSError(errno.ESTALE, "it was removed", str(path))
+        stack.pop_all()
+    return descriptor
 
 
 def is_at(descriptor: int, path: Path) -> bool:
-    """Return whether an open file still has the name ``path``."""
+    """Return whether a file that was just locked still has the name ``path``.
+
+    Another node may have removed it. NFS believes in old names for a while, but asks its server for
+    the attributes of a file after each lock.
+    """
     try:
-        return os.path.samestat(path.lstat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
+        _forget_names(path.parent)
+        info = os.fstat(descriptor)
+        return info.st_nlink > 0 and os.path.samestat(path.lstat(), info)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ESTALE):
+            return False
+        raise
+
+
+def _forget_names(folder: Path) -> None:
+    """Open a folder: NFS asks its server then whether names in it have changed (nfs(5))."""
+    os.close(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
