@@ -7,7 +7,7 @@ readonly SERVICE=tools
 source "$(dirname "${BASH_SOURCE[0]}")/services.sh"
 
 wanted=()
-for program in bzip2 curl docker-registry git gpg gpg-agent patch podman proot strace zsh zstd; do
+for program in bzip2 curl docker-registry git gpg gpg-agent patch podman proot skopeo strace umoci zsh zstd; do
     type -P "$program" >/dev/null || wanted+=("${program/gpg*/gnupg}")
 done
 type -P ip >/dev/null || wanted+=(iproute2)

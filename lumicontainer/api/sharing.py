@@ -14,14 +14,16 @@ from lumicontainer.image.inspect import object_bytes
 from lumicontainer.registry.failures import reporting
 from lumicontainer.registry.image_name import ImageName, parse_image_name
 from lumicontainer.registry.logins import find_login
+from lumicontainer.registry.oci.config import recorded_config
+from lumicontainer.registry.oci.push import push_oci_image
 from lumicontainer.registry.pull import pull_image
 from lumicontainer.registry.push import push_image
 from lumicontainer.registry.remote_image import RemoteImage
 from lumicontainer.system import budget
 from lumicontainer.system.budget import Total
 
-PARTS, WHOLE = "parts", "sif"
-FORMS = (PARTS, WHOLE)
+PARTS, WHOLE, ORDINARY = "parts", "sif", "oci"
+FORMS = (PARTS, WHOLE, ORDINARY)
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ class PushRequest:
     reference: str
     """Such as ``oci://registry.example.org/project/image:1.0``."""
     form: str = PARTS
-    """``parts``: blobs that images share; ``sif``: one blob, which engines pull by ``oras://``."""
+    """``parts``: blobs that images share; ``sif``: one blob, which engines pull by ``oras://``;
+    ``oci``: an ordinary OCI image, which Docker and Podman pull."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,8 @@ class SharedImage(NamedTuple):
 def push(request: PushRequest, on_progress: OnProgress | None = None) -> SharedImage:
     """Push an image: send what the registry lacks of it.
 
-    Raises ``InputError`` for a file that is no image, and ``DownloadError`` if it fails.
+    Raises ``InputError`` for a file that is no image, or has no record that an ordinary OCI image
+    needs, and ``DownloadError`` if it fails.
     """
     reference = parse_image_name(request.reference)
     if reference.is_digest:
@@ -71,14 +75,18 @@ def push(request: PushRequest, on_progress: OnProgress | None = None) -> SharedI
         raise InputError(Problem("expected a tag, got a digest", str(reference), hint=hint))
     sif.partitions(request.image)
     bill = object_bytes(request.image, sif.BILL) or b""
+    config = recorded_config(request.image) if request.form == ORDINARY else None
     client = Client(host_trust(), find_login(reference))
     with (
         progress_of(on_progress) as progress,
         reporting("cannot push the image", reference, client.login),
     ):
         repository = RemoteImage(reference, client, Total(budget.IMAGE))
-        whole = request.form == WHOLE
-        pushed = push_image(request.image, repository, progress, whole=whole, bill=bill)
+        words = (request.image, repository, progress)
+        if config:
+            pushed = push_oci_image(*words, config, bill=bill)
+        else:
+            pushed = push_image(*words, whole=request.form == WHOLE, bill=bill)
     name = str(reference.by_digest(pushed.digest))
     return SharedImage(name, *pushed, request.image.absolute())
 

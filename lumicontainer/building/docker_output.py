@@ -8,12 +8,12 @@ from lumicontainer.building import pipeline
 from lumicontainer.building.file_output import FileOutput
 from lumicontainer.building.output import OutputState
 from lumicontainer.cache import usage
-from lumicontainer.constants import HOME, search_path
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.render.render import check_docker_variables
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.host.docker import container, daemon, image
 from lumicontainer.image.inspect import CHECKED_LABEL, KEY_LABEL
+from lumicontainer.registry.oci.config import recorded_config
 from lumicontainer.sandbox.builder import Builder, Stack
 from lumicontainer.sandbox.run import run_command
 from lumicontainer.sandbox.step_run import StepRun
@@ -79,14 +79,8 @@ async def _build(builder: Builder, name: str, *, verify: bool) -> Stack:
     check_docker_variables(plan)
     stack = await pipeline.build(builder, file, verify=verify, more=1)
     with builder.progress.step("docker") as task:
-        spec = image.ImageSpec(
-            str(file),
-            str(builder.place.root),
-            name,
-            labels={CHECKED_LABEL: "yes" if verify else "no", **pipeline.labels_of(plan)},
-            variables={**plan.environment, "PATH": search_path(plan.path)},
-            entry_point=[f"{HOME}/bin/lumi-entry"],
-        )
+        config = recorded_config(file)
+        spec = image.ImageSpec(str(file), str(builder.place.root), name, **config._asdict())
         run = StepRun(builder, "docker", stack, task)
         await run_command(run, container.invocation(image.__name__, spec))
     file.unlink()

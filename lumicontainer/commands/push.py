@@ -16,7 +16,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     summary = "its name there: oci://HOST/NAME:TAG"
     parser.add_argument("reference", metavar="REFERENCE", help=summary)
     summary = (
-        "parts, which images share; or sif, which apptainer pull oras:// reads; default: parts"
+        "parts, which images share; sif, which apptainer pull oras:// reads; or oci, an ordinary "
+        "OCI image, which docker pull reads; default: parts"
     )
     parser.add_argument("--format", dest="form", choices=FORMS, default=None, help=summary)
     context.add_options(parser, "--progress", "--json")

@@ -5,13 +5,11 @@ Its documentation: https://docs.cscs.ch/software/container-engine/edf/
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from lumicontainer.constants import DEFAULTS, search_path
-from lumicontainer.core.plan.variables import fold
+from lumicontainer.core.plan.variables import recorded_variables
 from lumicontainer.core.render.jinja import fill
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.extending.facts import image_id
@@ -43,7 +41,7 @@ def edf(image: Path, needs: Needs, path: Path) -> OwnFile:
         "mark": f"{MARK} kernel --edf.",
         "image": str(_squashfs(image)),
         "mounts": [_mount(each) for each in needs.mounts],
-        "variables": _environment(records.resolved(image)["layers"].values()),
+        "variables": recorded_variables(records.resolved(image)["layers"].values()),
     }
     return OwnFile(path, fill("edf.toml.j2", **values))
 
@@ -95,12 +93,3 @@ def _read_end(path: Path) -> tuple[bytes, int]:
 
 def _squashfs(image: Path) -> Path:
     return image.absolute().with_name(f"{image.name}{SUFFIX}")
-
-
-def _environment(layers: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return what the image's own start would set, which the engine does not run."""
-    variables, path = dict(DEFAULTS), list[str]()
-    for layer in layers:
-        variables = fold(variables, layer.get("environment", {}), layer.get("prepend", {}))
-        path = [*layer.get("path", ()), *path]
-    return {**variables, "PATH": search_path(path)}

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections.abc import Callable
 from io import RawIOBase
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
@@ -45,8 +46,7 @@ def push_image(
             sent = [each.result() for each in started]
             cut = CutImage(tuple(each.piece for each in sent), size, sha256.result())
         manifest = write_manifest(cut, image.name, whole=whole)
-        if not repository.has_blob(digest_of_bytes(CONFIG)):
-            repository.send_blob(content_of(CONFIG))
+        repository.send_missing(content_of(CONFIG))
         repository.put_manifest(manifest)
         if bill:
             attach_bill(bill, repository, manifest)
@@ -67,7 +67,7 @@ def _send(
     if repository.has_blob(piece.digest):
         transfers.add(piece.size)
         return _Sent(piece, moved=False)
-    repository.send_blob(range_of(file, piece, transfers))
+    repository.send_blob(range_of(file, piece, transfers.add))
     return _Sent(piece, moved=True)
 
 
@@ -79,11 +79,11 @@ def _hash_whole(file: int, size: int, transfers: Transfers) -> str:
     return sha256.hexdigest()
 
 
-def range_of(file: int, piece: Piece, transfers: Transfers) -> Upload:
-    """Return a range of an open file as what is sent."""
+def range_of(file: int, piece: Piece, count: Callable[[int], None]) -> Upload:
+    """Return a range of an open file as what is sent; ``count`` gets the size of each read."""
 
     def open_range(at: int, size: int) -> IO[bytes]:
-        return cast(IO[bytes], _Range(file, piece.offset + at, size, transfers))
+        return cast(IO[bytes], _Range(file, piece.offset + at, size, count))
 
     return Upload(piece.size, piece.digest, open_range)
 
@@ -91,8 +91,8 @@ def range_of(file: int, piece: Piece, transfers: Transfers) -> Upload:
 class _Range(RawIOBase):
     """Read a range of an open file, whose place other threads do not share."""
 
-    def __init__(self, file: int, offset: int, size: int, transfers: Transfers) -> None:
-        self._file, self._offset, self._left, self._transfers = file, offset, size, transfers
+    def __init__(self, file: int, offset: int, size: int, count: Callable[[int], None]) -> None:
+        self._file, self._offset, self._left, self._count = file, offset, size, count
 
     def readable(self) -> bool:
         return True
@@ -103,5 +103,5 @@ class _Range(RawIOBase):
             raise ValueError("the image became shorter while it was sent")
         buffer[: len(piece)] = piece
         self._offset, self._left = self._offset + len(piece), self._left - len(piece)
-        self._transfers.add(len(piece))
+        self._count(len(piece))
         return len(piece)

@@ -20,8 +20,7 @@ def attach_bill(bill: bytes, remote: RemoteImage, manifest: bytes) -> None:
     """Attach a bill of materials to the image of a ``manifest``."""
     referrer = _write_referrer(bill, manifest)
     for content in (bill, CONFIG):
-        if not remote.has_blob(digest_of_bytes(content)):
-            remote.send_blob(content_of(content))
+        remote.send_missing(content_of(content))
     digest = digest_of_bytes(referrer)
     if "OCI-Subject" not in remote.put_manifest(referrer, digest):
         row = {**_described(MANIFEST, referrer), "artifactType": CYCLONEDX}

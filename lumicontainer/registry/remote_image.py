@@ -109,6 +109,11 @@ class RemoteImage:
 
         repeat(attempt, self._total.shorten(limits))
 
+    def send_missing(self, content: Upload) -> None:
+        """Send a blob unless the registry has it."""
+        if not self.has_blob(content.digest):
+            self.send_blob(content)
+
     def send_blob(self, content: Upload) -> None:
         """Send a blob: at once, or in chunks where the registry refuses so many bytes at once."""
         try:

@@ -15,7 +15,7 @@ from lumicontainer.host.site import host_trust
 from lumicontainer.host.transfers import Client
 from lumicontainer.registry.artifacts import CONFIG
 from lumicontainer.registry.cache_objects import ObjectFile, ObjectManifest, read_object
-from lumicontainer.registry.cutting import Piece, digest_of_bytes
+from lumicontainer.registry.cutting import Piece
 from lumicontainer.registry.failures import reporting
 from lumicontainer.registry.image_name import ImageName
 from lumicontainer.registry.logins import find_login
@@ -98,8 +98,7 @@ def _send(entry: Entry, store: Cache, remote: RemoteImage, key: str, transfers: 
     finally:
         if held is not None:
             os.close(held)
-    if not remote.has_blob(digest_of_bytes(CONFIG)):
-        remote.send_blob(content_of(CONFIG))
+    remote.send_missing(content_of(CONFIG))
     remote.put_manifest(manifest.write(), entry.name)
     return SENT
 
@@ -129,4 +128,4 @@ def _send_file(path: Path, file: ObjectFile, remote: RemoteImage, transfers: Tra
         return
     with open_regular(path) as stream:
         piece = Piece(0, file.size, file.digest.removeprefix("sha256:"))
-        remote.send_blob(range_of(stream.fileno(), piece, transfers))
+        remote.send_blob(range_of(stream.fileno(), piece, transfers.add))

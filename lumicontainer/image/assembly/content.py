@@ -21,7 +21,7 @@ def read_content(layer: Squashfs, node: Node, most: int) -> bytes:
         raise layout.damaged(layer.path, f"a file has {node.size} bytes, expected at most {most}")
     with layer.path.open("rb", buffering=0) as file:
         end = b"" if node.fragment == NOTHING else read_fragment(layer, node.fragment)
-        return b"".join(_pieces(file.fileno(), layer, node, end))
+        return b"".join(read_pieces(file.fileno(), layer, node, end))
 
 
 class Files(NamedTuple):
@@ -79,14 +79,17 @@ def _hash(file: int, layer: Squashfs, files: Sequence[Node]) -> list[tuple[int, 
     end = b"" if fragment == NOTHING else read_fragment(layer, fragment)
     for node in files:
         digest = hashlib.sha256()
-        for piece in _pieces(file, layer, node, end):
+        for piece in read_pieces(file, layer, node, end):
             digest.update(piece)
         digests.append((id(node), digest.hexdigest()))
     return digests
 
 
-def _pieces(file: int, layer: Squashfs, node: Node, fragment: bytes) -> Iterator[bytes]:
-    """Yield the content of a file, whose end is in ``fragment`` if it has one."""
+def read_pieces(file: int, layer: Squashfs, node: Node, fragment: bytes) -> Iterator[bytes]:
+    """Yield the content of a file of the open ``layer``; ``fragment`` has its end, if one has.
+
+    Raises ``InputError`` if a block is damaged.
+    """
     size, left, place = layer.superblock.block_size, node.size, node.start
     for stored in node.blocks:
         expected = min(size, left)

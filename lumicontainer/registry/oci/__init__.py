@@ -1,0 +1,1 @@
+"""Write images as ordinary OCI images."""
