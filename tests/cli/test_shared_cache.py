@@ -196,3 +196,23 @@ def test_prune_leaves_objects_of_others_that_it_may_not_write(
 def test_prune_wants_a_limit_for_the_shared_cache(lumicontainer: Run) -> None:
     done = lumicontainer("cache", "prune", "--shared")
     refused(done, "hint: add --max-size SIZE, --max-age DAYS or both")
+
+
+PLACE = "oci://registry.example.org/team/layers"
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        (("--cache-from", f"{PLACE}:1"), 2, f"hint: write {PLACE}\n"),
+        (("--cache-to", f"{PLACE}@sha256:{'0' * 64}"), 2, f"hint: write {PLACE}\n"),
+        (("--cache-to", "docker://registry.example.org/x"), 2, "it does not begin with oci://"),
+        (("--cache-sign", "key"), 2, "hint: add --cache-to oci://HOST/NAME"),
+        (("--cache-to", PLACE, "--cache-sign", "/missing"), 3, "hint: name the file of an SSH key"),
+    ],
+    ids=["tag", "digest", "scheme", "nothing to sign", "key"],
+)
+def test_a_build_with_a_wrong_option_for_layers_does_not_begin(
+    lumicontainer: Run, hello: Hello, options: tuple[str, ...], code: int, says: str
+) -> None:
+    refused(lumicontainer("build", *hello(), *options), says, code=code)
