@@ -103,7 +103,7 @@ class JobRequest(ImageRequest):
         if not self.until_done:
             return None
         restarts = RESTARTS if self.restarts is None else self.restarts
-        return Chain(shell_pattern(self.checkpoint), restarts)
+        return Chain(shell_pattern(self.checkpoint), restarts, program.log_folder(self.words))
 
 
 class JobScript(NamedTuple):

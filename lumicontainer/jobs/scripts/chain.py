@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lumicontainer.errors import Problem
+from lumicontainer.jobs.postmortem.reading.signatures import DEFECT, pattern_of
 
 RESTARTS = 2
 """The jobs in a row that may end without progress after the first, by default."""
@@ -28,8 +29,15 @@ class Chain(NamedTuple):
     """A file, a folder or a pattern of the shell; a newer file there is progress."""
     restarts: int
     """The jobs in a row that may end without progress, after the first."""
+    logs: str = "."
+    """The folder in which ranks may have logs of their own."""
     seconds: int = _SAVING - _LEFT
     """The time that the program has to save."""
+
+    @property
+    def defect(self) -> str:
+        """Return the pattern of what logs say of a defective GPU."""
+        return pattern_of(DEFECT)
 
 
 def shell_pattern(checkpoint: str) -> str:

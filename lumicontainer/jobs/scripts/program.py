@@ -50,6 +50,18 @@ def launcher_of(words: Sequence[str]) -> str:
     return first if first in LAUNCHERS else ""
 
 
+def log_folder(words: Sequence[str]) -> str:
+    """Return the folder in which lumi-entry writes a log of each rank; the current one if none."""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if words[0] != ENTRY or word.endswith(".py"):
+            break
+        if word == "--log-dir":
+            return following or "."
+        if word.startswith("--log-dir="):
+            return word.partition("=")[2]
+    return "."
+
+
 def program_faults(words: Sequence[str], launcher: str, gpus: int) -> Iterator[Problem]:
     """Yield why a command cannot run in a job with so many GPUs on a node."""
     if launcher and full_command(words, launcher) == [*words]:

@@ -17,6 +17,8 @@ ABORTING = ("rccl-timeout",)
 """Messages after which PyTorch ends the rank, whatever else its log has."""
 WAITING = (TIMEOUT, CLOSED, CONNECT, START)
 """Kinds of ranks that wait for another, or for the rank 0."""
+DEFECT = "gpu-hardware"
+"""The message of a defective GPU. Its pattern is one of ``grep -E`` too, for batch scripts."""
 
 
 class Signature(NamedTuple):
@@ -59,6 +61,11 @@ def signatures() -> tuple[Signature, ...]:
         )
         for order, row in enumerate(rows)
     )
+
+
+def pattern_of(name: str) -> str:
+    """Return the pattern of a signature by its name."""
+    return next(each.pattern.pattern for each in signatures() if each.id == name)
 
 
 MOST = 200

@@ -4,9 +4,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
+from lumicontainer.api import postmortem
 from lumicontainer.core.render.jinja import fill
+from lumicontainer.jobs.postmortem.reading.signatures import DEFECT
 from lumicontainer.jobs.scripts.chain import Chain, chain_faults, shell_pattern
+
+from ....conftest import ROOT
 
 NAMES = (
     "a b",
@@ -122,6 +127,18 @@ def test_a_node_whose_gpu_is_defective_is_left_out(tmp_path: Path) -> None:
         (tmp_path / "the log").write_text(text)
         printed = run_functions(tmp_path, "x", f"own='(null)'{SCONTROL}excluded_nodes")
         assert printed.split() == nodes
+
+
+@pytest.mark.slow
+def test_a_node_that_postmortem_blames_by_the_log_of_a_rank_is_left_out(tmp_path: Path) -> None:
+    samples = yaml.safe_load((ROOT / "tests/unit/jobs/postmortem/reading/samples.yaml").read_text())
+    log, of_rank = tmp_path / "the log", tmp_path / "7.0-rank3.err"
+    log.write_text(ECC.partition("\n")[2])
+    for file, nodes in ((tmp_path / "8.0-rank3.err", []), (of_rank, ["nid000004"])):
+        file.write_text(samples[DEFECT])
+        printed = run_functions(tmp_path, "x", f"own='(null)'{SCONTROL}excluded_nodes")
+        assert printed.split() == nodes
+    assert postmortem(log, of_rank).verdict.nodes == ["nid000004"]
 
 
 @pytest.mark.slow

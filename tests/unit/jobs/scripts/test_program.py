@@ -5,10 +5,25 @@ import pytest
 from lumicontainer.jobs.scripts.program import (
     full_command,
     launcher_of,
+    log_folder,
     program_faults,
     script_of,
     with_count,
 )
+
+
+@pytest.mark.parametrize(
+    ("command", "folder"),
+    [
+        ("lumi-entry --log-dir my-logs train.py", "my-logs"),
+        ("lumi-entry --launcher torchrun --log-dir=/logs -m train", "/logs"),
+        ("lumi-entry train.py --log-dir of-the-program", "."),
+        ("train --log-dir of-another-program", "."),
+        ("lumi-entry --log-dir", "."),
+    ],
+)
+def test_the_logs_of_ranks_are_where_lumi_entry_writes_them(command: str, folder: str) -> None:
+    assert log_folder(command.split()) == folder
 
 
 @pytest.mark.parametrize(
