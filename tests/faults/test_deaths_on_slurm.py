@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from ..conftest import ROOT
 from ..integration.conftest import lumicontainer
 from ..integration.processes import Env, wait_for
 from ..namespaces import as_root
@@ -104,6 +105,15 @@ def start_ranks(sif: Path, *words: str) -> str:
     return f"srun {entry} train.py {' '.join(words)}"
 
 
+def nodes_of(cluster: Env) -> Nodes:
+    return Nodes(Path(cluster["SLURM_CONF"]).parent)
+
+
+def wait_until_idle(node: str, cluster: Env) -> None:
+    words = ["sinfo", "--responding", "--states=idle", "--Node"]
+    wait_for(lambda: node in run(words, env=cluster).stdout)
+
+
 @pytest.fixture
 def bounded(cluster: Env) -> None:
     if (
@@ -164,19 +174,36 @@ def test_a_job_whose_time_is_over_blames_no_rank(send: Send) -> None:
     assert job.verdict(f"slurm-{job.number}.out")["signature"] == "time-limit"
 
 
+CHAIN = ("--until-done", "--checkpoint", "saved", "--output", "slurm-%j.out", "--submit")
+CONTINUES = f"if [ $SLURM_RESTART_COUNT ]; then echo again; else touch saved; {WAITS}; fi"
+
+
+def test_a_job_that_sends_itself_again_goes_on_after_its_node_died(
+    cluster: Env, sif: Path, tmp_path: Path
+) -> None:
+    platform = ("--recipes", ROOT / "tests/cluster", "--platform", "two-nodes", "--gpus", "1")
+    words = ("job", *platform, "--time", "10m", *CHAIN, sif, "--", "sh", "-c", CONTINUES)
+    done = lumicontainer(*words, cwd=tmp_path, env=cluster, code=0)
+    job, nodes = Job(done.stdout.strip(), tmp_path, cluster), nodes_of(cluster)
+    wait_for(lambda: job.prints("here"))
+    node = run(["squeue", "--noheader", "--format=%N", "--jobs", job.number], env=cluster).stdout
+    nodes.crash(node.strip())
+    job.wait_for("PENDING")
+    run([*as_root(), "scontrol", "update", f"JobId={job.number}", "StartTime=now"], env=job.env)
+    job.wait_for("COMPLETED")
+    nodes.start(node.strip())
+    wait_until_idle(node.strip(), cluster)
+    assert job.prints("again\nuntil-done: the program is done")
+
+
 @pytest.mark.parametrize("end", ["lose", "crash"])
 def test_a_node_that_is_lost_is_named(send: Send, cluster: Env, end: str) -> None:
-    nodes = Nodes(Path(cluster["SLURM_CONF"]).parent)
+    nodes = nodes_of(cluster)
     job = send(f"srun {WAITS}", "--nodes=2", "--ntasks=2", "--no-requeue")
     wait_for(lambda: job.prints("here\nhere"))
     getattr(nodes, end)(NODES[1])
     job.wait_for("NODE_FAIL")
     seen = job.verdict()
     nodes.start(NODES[1])
-    wait_for(
-        lambda: (
-            NODES[1]
-            in run(["sinfo", "--responding", "--states=idle", "--Node"], env=cluster).stdout
-        )
-    )
+    wait_until_idle(NODES[1], cluster)
     assert (seen["signature"], seen["nodes"]) == ("node-failure", [NODES[1]])
