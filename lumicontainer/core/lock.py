@@ -31,7 +31,7 @@ _HASH = "--hash=sha256:[0-9a-f]{64}"
 _PINS: dict[str, readers.Reader[readers.Text]] = {
     IMAGE: readers.matching(r"[A-Za-z0-9][A-Za-z0-9._/:-]*@sha256:[0-9a-f]{64}", "image@sha256:…"),
     DEBOOTSTRAP: validators.sha256,
-    APT: readers.matching(validators.APT_PIN, "name=version"),
+    APT: readers.matching(rf"{validators.APT_PIN}(?: {_HASH})?", "name=version --hash=sha256:…"),
     PYTHON: readers.matching(
         rf"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.!+_-]* {_HASH}",
         "name==version --hash=sha256:…",
@@ -56,8 +56,8 @@ class LockEntry(NamedTuple):
     where: Annotated[str, readers.line, "file"] = ""
     """The file of requirements that names it, or its name in `$sources`."""
     pin: Annotated[str, validators.raw] = ""
-    """An image with its digest, `name=version` of apt, a line of pip's requirements with its hash,
-    a commit of 40 digits, or a sha256."""
+    """An image with its digest; `name=version` of apt, or a line of pip's requirements, with the
+    hash of the file; a commit of 40 digits, or a sha256."""
     origin: Line = ""
     """The place where the pin was found."""
     index_url: Annotated[str, _INDEX, "index"] = ""
@@ -241,9 +241,11 @@ def _pinned_layer(
     sources = (with_pin(s, pins[s.input(layer.name, version).key]) for s in layer.content.sources)
     built = {each.builds for each in entries if each.builds}
     plain = [each for each in entries if not (each.builds or _package(each) in built)]
+    apt = _apt_pins(entries)
     content = layer.content._replace(
         # A pin that an archive no longer has is not a fault of a document: it has no place.
-        packages=Packages(_once(str(each.pin) for each in entries if each.kind == APT)),
+        packages=Packages(tuple(apt)),
+        apt_hashes=tuple(f"{pin} {sha256}" for pin, sha256 in apt.items() if sha256),
         pip_installs=(),
         locked=requirements(each for each in plain if not (each.where or each.index_url)),
         indexed={
@@ -275,6 +277,12 @@ def _built_sources(entries: Sequence[LockEntry]) -> Iterator[BuiltSource]:
 def _lines_with_indexes(entries: Sequence[LockEntry]) -> tuple[str, ...]:
     indexes = sorted({each.index_url for each in entries if each.index_url})
     return (*(f"--extra-index-url {url}" for url in indexes), *requirements(entries))
+
+
+def _apt_pins(entries: Iterable[LockEntry]) -> dict[str, str]:
+    """Return the Debian packages of a layer as `name=version`, with the sha256 of their files."""
+    parts = (each.pin.partition(" --hash=sha256:") for each in entries if each.kind == APT)
+    return {pin: sha256 for pin, _, sha256 in parts}
 
 
 def _package(entry: LockEntry) -> str:

@@ -9,6 +9,8 @@ _PACKAGE = Path(__file__).parents[1]
 
 DOWNLOAD = _PACKAGE / "step/download.sh"
 """The program by which steps and locks download a file."""
+APT_FILES = _PACKAGE / "step/apt-files.sh"
+"""The program by which steps and locks name the files of Debian packages."""
 FETCH = _PACKAGE / "step/fetch.sh"
 """The program by which steps fetch a source."""
 

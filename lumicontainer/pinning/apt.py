@@ -14,6 +14,8 @@ from lumicontainer.core.model import LayerFile
 from lumicontainer.core.plan.base import PACKAGES
 from lumicontainer.core.plan.layer_step import APT_GET, adding_repositories
 from lumicontainer.core.plan.steps import Plan
+from lumicontainer.core.shipped import APT_FILES
+from lumicontainer.core.yaml.validators import APT_PIN
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.host.site import Site
 from lumicontainer.image.records import PACKAGE, VERSION
@@ -23,6 +25,7 @@ from lumicontainer.system.terminal.progress import Progress
 
 _INSTALLED = re.compile(r"(?m)^Inst (\S+) (?:\[[^\]]*\] )?\((\S+) ")
 _LISTED = re.compile(rf"({PACKAGE.form})=({VERSION.form})")
+_HASHED = re.compile(rf"(?m)^({APT_PIN}) ([0-9a-f]{{64}})$")
 _PROGRAMS = f"{HOME}/.repositories"
 _SCRIPT = Path(__file__).parent / "scripts/ask-apt.sh"
 
@@ -36,10 +39,17 @@ class Answers(NamedTuple):
     """Their versions by name."""
     layers: Mapping[str, Mapping[str, str]] = {}
     """By layer: the packages that apt would add, with dependencies; none for a refused layer."""
+    hashes: Mapping[str, str] = {}
+    """The sha256 of the files of these, by name=version."""
     refused: Mapping[str, str] = {}
     """By layer: the message of apt where it refuses the layer."""
     names: Sequence[str] = ()
     """All packages of the sources, where apt refuses a layer."""
+
+    def pin(self, name: str, version: str) -> str:
+        """Return the pin of a package; it has no hash if the base or no list has the package."""
+        pin = f"{name}={version}"
+        return f"{pin} --hash=sha256:{self.hashes[pin]}" if pin in self.hashes else pin
 
 
 class LayerPackages(NamedTuple):
@@ -75,7 +85,9 @@ def ask(plan: Plan, site: Site, progress: Progress) -> Answers:
     refused = {each: texts[f"{n}.why"] for n, each in enumerate(packages) if f"{n}.why" in texts}
     present = read_present(texts.get("base", ""))
     names = texts.get("names", "").split()
-    return Answers(_digest(files), present, closures(printed), refused, names)
+    lists = (text for name, text in texts.items() if name.endswith(".files"))
+    hashes = dict(pair for each in lists for pair in _HASHED.findall(each))
+    return Answers(_digest(files), present, closures(printed), hashes, refused, names)
 
 
 def _digest(files: Mapping[str, bytes]) -> str:
@@ -105,6 +117,7 @@ def program(layers: Sequence[LayerPackages]) -> str:
     """
     text = f'set -euo pipefail\nanswers="$LUMICONTAINER_WHEELS"\n{PACKAGES} >"$answers/base"\n'
     if layers:
+        text += f"apt_files={shlex.quote(APT_FILES.read_text())}\n"
         text += f'apt_get() {{ {APT_GET} "$@"; }}\n{_SCRIPT.read_text()}'
     for number, each in enumerate(layers):
         if each.repositories:

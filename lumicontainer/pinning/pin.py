@@ -135,23 +135,24 @@ class _Maker:
         for layer in self.layers:
             present |= answers.layers.get(layer, {})
             mine = [each for each in requests if each.layer == layer and each.kind == APT]
-            self._apt(mine, answers.layers.get(layer), present)
+            pins = {name: answers.pin(name, version) for name, version in present.items()}
+            self._apt(mine, answers.layers.get(layer), pins)
 
     def _apt(
-        self, mine: Sequence[Input], closure: Mapping[str, str] | None, present: Mapping[str, str]
+        self, mine: Sequence[Input], closure: Iterable[str] | None, pins: Mapping[str, str]
     ) -> None:
         named = {each.name.partition("=")[0]: each for each in mine}
         for name, each in named.items():
             if closure is None:
                 why = "apt does not find it, its repository, or another package of its layer"
                 self.leave(each, why)
-            elif name not in present:
+            elif name not in pins:
                 self.leave(each, "apt names no version of it")
             else:
-                self.pin(each, f"{name}={present[name]}", _BASE)
-        for name, version in (closure or {}).items():
+                self.pin(each, pins[name], _BASE)
+        for name in closure or ():
             if name not in named:
-                entry = LockEntry(APT, name, pin=f"{name}={version}", origin=_BASE, dependency=True)
+                entry = LockEntry(APT, name, pin=pins[name], origin=_BASE, dependency=True)
                 self.layers[mine[0].layer].append(entry)
 
     def _with_base(self) -> Resolved:

@@ -70,7 +70,7 @@ def descriptor(kind: str, name: str, pin: str, where: str, more: Mapping[str, st
 
 def _address(kind: str, name: str, pin: str) -> str:
     if kind == APT:
-        package, _, version = (pin or name).partition("=")
+        package, _, version = (pin or name).partition(" ")[0].partition("=")
         return str(PackageURL("deb", "debian", package, version or None).to_string())
     if kind in (PYTHON, SDIST):
         match = _PINNED.match(pin if kind == PYTHON and pin else name)

@@ -156,7 +156,7 @@ def side_of_lock(title: str, lock: Lock) -> Side:
     for entries in lock.layers.values():
         for each in entries:
             if each.kind == APT:
-                name, version = _split(each.pin or each.name, "=")
+                name, version = _split((each.pin or each.name).partition(" ")[0], "=")
                 system[name] = version
             elif each.kind == PYTHON and not each.builds:
                 name, version = _split((each.pin or each.name).partition(" ")[0], "==")

@@ -110,6 +110,7 @@ LAYER = model.Layer(
         locked=("idna==3.1",),
         indexed={"https://wheels.example": ("torch==2.9",)},
         built=(model.BuiltSource(("held==1.0",), ("scm==8.0",)),),
+        apt_hashes=("make=4.3 " + "0" * 64,),
     ),
     providers={
         "first": model.Provider(apt("c"), {"1.0": apt("d")}),

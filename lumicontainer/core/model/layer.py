@@ -151,6 +151,8 @@ class Content(NamedTuple):
     """The memory and the disk that building it takes."""
     image: str = ""
     """Of a base: the image that it is, in place of the one that its bootstrap names."""
+    apt_hashes: tuple[str, ...] = ()
+    """Of a lock: lines of a Debian package, as `name=version`, and the sha256 of its file."""
     locked: tuple[str, ...] = ()
     """Lines of pip's requirements, each with its hash, in place of the packages by name."""
     indexed: Mapping[str, tuple[str, ...]] = {}

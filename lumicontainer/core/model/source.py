@@ -55,6 +55,8 @@ class Input(NamedTuple):
 
     def allows(self, pin: str) -> bool:
         """Return whether a pin agrees with the recipe."""
+        if self.kind == APT:
+            pin = pin.partition(" ")[0]
         return pin.startswith(self.stated) if self.kind == GIT else self.stated in ("", pin)
 
 

@@ -16,13 +16,14 @@ from lumicontainer.core.plan import steps
 from lumicontainer.core.plan.steps import Compile, Step
 from lumicontainer.core.plan.variables import fold
 from lumicontainer.core.resolve.decisions import ResolvedLayer
-from lumicontainer.core.shipped import step_script
+from lumicontainer.core.shipped import APT_FILES, step_script
 from lumicontainer.core.yaml.validators import FINISH
 
 APT_GET = "apt-get -q -y -o APT::Sandbox::User=root -o Dpkg::Use-Pty=0"
 _LOCKED = "locked.txt"
 _BUILD_SOURCE = "build-source.sh"
 _INSTALL = "install-python.sh"
+_APT_HASHES = "apt-hashes.txt"
 
 _FETCH = "fetch.sh"
 _FETCHING = (_FETCH, "download.sh", "limits.sh", "mirrors.sh")
@@ -130,7 +131,12 @@ def adding_repositories(layer: ResolvedLayer) -> str:
 def _inputs(layer: ResolvedLayer, files: list[LayerFile], parent: Parent) -> dict[str, Any]:
     sources = [each.input().label for each in fetched(layer.content.sources, files)]
     content = layer.content
-    locked = {"locked": content.locked, "indexed": content.indexed, "built": content.built}
+    locked = {
+        "apt_hashes": content.apt_hashes,
+        "locked": content.locked,
+        "indexed": content.indexed,
+        "built": content.built,
+    }
     return {
         **({"sources": sources} if sources else {}),
         "parent": parent.key,
@@ -198,7 +204,7 @@ def _install_packages(content: Content) -> str:
         text += f"(cd {STAGE}/layer && bash ./{content.apt_repositories})\n"
     if content.apt:
         words = " ".join(content.apt)
-        text += f"{APT_GET} update\n{APT_GET} install --no-install-recommends {words}\n"
+        text += f"{_update(content)}{APT_GET} install --no-install-recommends {words}\n"
     if content.python:
         quoted = shlex.join(content.python)
         text += f"bash {STAGE}/{_INSTALL} {quoted}\n"
@@ -215,10 +221,24 @@ def _install_packages(content: Content) -> str:
     return text
 
 
+def _update(content: Content) -> str:
+    """Return shell text that updates apt's lists, and compares them with the hashes of a lock.
+
+    A mirror that is frozen on a day has lists that are out of date: with hashes they will do.
+    """
+    if not content.apt_hashes:
+        return f"{APT_GET} update\n"
+    check = f"bash {STAGE}/{APT_FILES.name} check {STAGE}/{_APT_HASHES}\n"
+    return f"{APT_GET} update -o Acquire::Check-Valid-Until=false\n{check}"
+
+
 def _installing_files(content: Content) -> Iterator[LayerFile]:
     """Yield the files by which a step installs a layer's packages."""
     yield from _locked_files(content)
     yield from _built_files(content)
+    if content.apt_hashes:
+        yield _file_of_lines(_APT_HASHES, content.apt_hashes)
+        yield LayerFile(APT_FILES.name, 0o644, step_script(APT_FILES.name))
     if content.python:
         yield LayerFile(_INSTALL, 0o644, step_script(_INSTALL))
 
@@ -226,13 +246,13 @@ def _installing_files(content: Content) -> Iterator[LayerFile]:
 def _built_files(content: Content) -> Iterator[LayerFile]:
     """Yield the program that builds locked sources, with its requirements, if there are any."""
     for number, (source, needs) in enumerate(content.built):
-        yield _requirements_file(f"{number}-source.txt", source)
-        yield _requirements_file(f"{number}-build.txt", needs)
+        yield _file_of_lines(f"{number}-source.txt", source)
+        yield _file_of_lines(f"{number}-build.txt", needs)
     if content.built:
         yield LayerFile(_BUILD_SOURCE, 0o644, step_script(_BUILD_SOURCE))
 
 
-def _requirements_file(name: str, lines: Iterable[str]) -> LayerFile:
+def _file_of_lines(name: str, lines: Iterable[str]) -> LayerFile:
     return LayerFile(name, 0o644, "".join(f"{line}\n" for line in lines).encode())
 
 
@@ -241,4 +261,4 @@ def _locked_files(content: Content) -> Sequence[LayerFile]:
     groups = [(f"--extra-index-url {url}", *lines) for url, lines in content.indexed.items()]
     named = {f"{number}-{_LOCKED}": lines for number, lines in enumerate(groups)}
     named |= {_LOCKED: content.locked} if content.locked else {}
-    return [_requirements_file(name, lines) for name, lines in named.items()]
+    return [_file_of_lines(name, lines) for name, lines in named.items()]

@@ -52,7 +52,7 @@ def wheel(name: str, digest: str = SHA) -> str:
 ENTRIES = {
     "tiny": (LockEntry(DEBOOTSTRAP, "bookworm", pin=OTHER),),
     "greet": (
-        LockEntry(APT, "sl", pin="sl=5.02-1+b1"),
+        LockEntry(APT, "sl", pin=f"sl=5.02-1+b1 --hash=sha256:{SHA}"),
         LockEntry(APT, "libtinfo6", pin="libtinfo6=6.4-4", dependency=True),
         LockEntry(PYTHON, "six==1.17.0", pin=wheel("six==1.17.0")),
         LockEntry(PYTHON, "sympy", pin=wheel("sympy==1.14.0"), dependency=True),
@@ -104,6 +104,7 @@ def test_the_pins_take_the_place_of_what_they_pin(greet: Resolved, lock: Lock) -
     content = fast.layers[1].content
     assert fast.bootstrap.packages == OTHER
     assert content.apt == ("sl=5.02-1+b1", "libtinfo6=6.4-4")
+    assert content.apt_hashes == (f"sl=5.02-1+b1 {SHA}",)
     assert content.python == ()
     assert content.locked == (wheel("six==1.17.0"), wheel("sympy==1.14.0"))
     assert content.indexed == {INDEX: (wheel("torch==1.0+cpu"),)}
@@ -120,7 +121,13 @@ def test_the_pins_take_the_place_of_what_they_pin(greet: Resolved, lock: Lock) -
 def test_a_locked_step_installs_by_hash_and_by_version_alone(greet: Resolved, lock: Lock) -> None:
     fast = apply_lock(greet, lock)
     step = make_plan(fast, ()).steps[0]
-    assert "install --no-install-recommends sl=5.02-1+b1 libtinfo6=6.4-4\n" in step.program
+    assert f"sl=5.02-1+b1 {SHA}\n" in step.program
+    installs = re.search(
+        r"apt-files\.sh check \S+/apt-hashes\.txt\n"
+        r"apt-get .* install --no-install-recommends sl=5\.02-1\+b1 libtinfo6=6\.4-4\n",
+        step.program,
+    )
+    assert installs, step.program
     installs = re.findall(
         r"pip install --no-build-isolation (.*?) --requirement \S+/(\S+)\n", step.program
     )
@@ -224,6 +231,15 @@ def test_a_recipe_that_changed_has_a_stale_lock(
 def test_a_requirement_of_a_file_that_changed_is_a_fault(resolved: Resolve, lock: Lock) -> None:
     changed = resolved({**GREET, "layers/greet/build.txt": "cython==3.2.5\n"})
     assert "greet: Python cython==3.2.5 (build.txt): it has no entry" in faults(lock, changed)
+
+
+def test_a_version_of_a_debian_package_agrees_with_its_pin(resolved: Resolve, lock: Lock) -> None:
+    pin = "sl=5.02-1+b1"
+    layer = GREET["layers/greet/layer.yaml"].replace("apt: [sl]", f"apt: [{pin}]")
+    named = {LockEntry(APT, pin, pin=f"{pin} --hash=sha256:{SHA}")}
+    others = {each for each in lock.of("greet") if each.name != "sl"}
+    changed = lock._replace(layers={**lock.layers, "greet": in_order(named | others)})
+    assert faults(changed, resolved({**GREET, "layers/greet/layer.yaml": layer})) == []
 
 
 def test_a_longer_commit_that_begins_so_is_no_fault(resolved: Resolve, lock: Lock) -> None:

@@ -64,7 +64,7 @@ def test_a_lock_has_the_versions_of_packages_and_the_pins_of_sources(
     resolved: Callable[..., Resolved],
 ) -> None:
     entries = [
-        LockEntry("apt", "curl", pin="curl=7.88.1-10"),
+        LockEntry("apt", "curl", pin=f"curl=7.88.1-10 --hash=sha256:{HASH}"),
         LockEntry("python", "six", pin=f"six==1.17.0 --hash=sha256:{HASH}"),
         LockEntry("python", "wheel", pin=f"wheel==1 --hash=sha256:{HASH}", builds="six"),
         LockEntry("git", "https://example.org/a", "a", pin="cd" * 20),

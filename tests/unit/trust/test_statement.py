@@ -78,7 +78,7 @@ def test_a_lock_names_all_of_its_pins(image: Resolved) -> None:
     entries = {
         "tiny": [LockEntry("debootstrap", "bookworm", pin=HASH)],
         "greet": [
-            LockEntry("apt", "curl", pin="curl=7.88.1-10"),
+            LockEntry("apt", "curl", pin=f"curl=7.88.1-10 --hash=sha256:{HASH}"),
             LockEntry("git", GIT, "tool", pin=COMMIT),
             LockEntry("url", URL, "x.tar.gz", pin=HASH),
             LockEntry("sdist", "numpy==1", pin=HASH),
@@ -89,7 +89,7 @@ def test_a_lock_names_all_of_its_pins(image: Resolved) -> None:
     locked = apply_lock(image, lock)._replace(lock=text_of(lock))
     assert uris(locked) == {
         "urn:lumicontainer:debootstrap:bookworm": {"sha256": HASH},
-        "pkg:deb/debian/curl@7.88.1-10": {},
+        "pkg:deb/debian/curl@7.88.1-10": {"sha256": HASH},
         f"git+{GIT}": {"gitCommit": COMMIT},
         URL: {"sha256": HASH},
         "pkg:pypi/numpy@1": {"sha256": HASH},
