@@ -32,6 +32,12 @@ def is_available():
 def device_count():
     return 0
 """
+# Apex 1.10 asks for the version of the wheel's RCCL. This is ROCm 6.4's.
+RCCL = """
+
+def version():
+    return (2, 22, 3)
+"""
 
 
 def translate_headers():
@@ -59,8 +65,9 @@ def name_rocm(hip):
     text = re.sub(r"\+cu\d+'", f"+rocm{rocm}'", version.read_text())
     text = re.sub(r"(?m)^cuda\b.*$", "cuda = None", text)
     version.write_text(re.sub(r"(?m)^hip\b.*$", f"hip = '{hip}'", text))
-    with (PACKAGE / "cuda/__init__.py").open("a") as stream:
-        stream.write(CUDA)
+    for name, functions in (("__init__", CUDA), ("nccl", RCCL)):
+        with (PACKAGE / f"cuda/{name}.py").open("a") as stream:
+            stream.write(functions)
 
 
 translate_headers()
