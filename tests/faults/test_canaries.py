@@ -188,19 +188,19 @@ def search(content: bytes, where: object) -> list[str]:
 
 def search_folder(root: Path, scratch: Path, *, but: Sequence[Path] = ()) -> list[str]:
     """Return which secrets are in a folder: in names, links and files, packed ones too."""
-    found = []
+    leaks = []
     for path in sorted(root.rglob("*")):
         if any(path.is_relative_to(each) for each in but):
             continue
-        found += search(os.fsencode(path.name), path)
+        leaks += search(os.fsencode(path.name), path)
         if path.is_symlink():
-            found += search(os.fsencode(path.readlink()), path)
+            leaks += search(os.fsencode(path.readlink()), path)
         elif path.is_file():
             content = path.read_bytes()
-            found += search(content, path)
+            leaks += search(content, path)
             if path.suffix in (".sif", ".sqsh", ".squashfs"):
-                found += search_packed(path, content.index(SQUASHFS), scratch)
-    return found
+                leaks += search_packed(path, content.index(SQUASHFS), scratch)
+    return leaks
 
 
 def search_packed(image: Path, offset: int, scratch: Path) -> list[str]:
@@ -209,9 +209,9 @@ def search_packed(image: Path, offset: int, scratch: Path) -> list[str]:
     words = ["unsquashfs", "-quiet", "-no-progress", "-no-xattrs", "-no-exit-code"]
     place = ["-offset", str(offset), "-dest", tree]
     subprocess.run([*words, *place, image], check=True, capture_output=True)
-    found = search_folder(tree, scratch / "deeper")
+    leaks = search_folder(tree, scratch / "deeper")
     shutil.rmtree(tree)
-    return [f"{each} of {image}" for each in found]
+    return [f"{each} of {image}" for each in leaks]
 
 
 class User:
@@ -258,35 +258,35 @@ def test_no_command_leaves_a_secret_of_its_user(
     name = f"lumicontainer-test-canaries-{os.getpid()}:1"
     build(user, name)
     use(user)
-    found = search(user.printed.encode(), "what the commands printed")
+    leaks = search(user.printed.encode(), "what the commands printed")
     try:
         for words in (("image", "history", "--no-trunc"), ("image", "inspect")):
-            found += search(docker(*words, name).stdout.encode(), words)
+            leaks += search(docker(*words, name).stdout.encode(), words)
         assert docker("save", "--output", user.folder / "saved.tar", name).returncode == 0
     finally:
         docker("image", "rm", "--force", name)
     planted = [tmp_path / "home" / each for each in PLANTED]
     base = tmp_path / "cache/objects" / base_object.name
     for each in ("work", "temporary", "cache", "home"):
-        found += search_folder(tmp_path / each, tmp_path, but=[*planted, base])
-    assert found == []
+        leaks += search_folder(tmp_path / each, tmp_path, but=[*planted, base])
+    assert leaks == []
 
 
 @contextmanager
 def watched_commands() -> Iterator[list[str]]:
-    """Look for secrets in the command lines of all processes in the block; yield what is found."""
-    found, over = list[str](), threading.Event()
+    """Look for secrets in the command lines of all processes in the block; yield the leaks."""
+    leaks, over = list[str](), threading.Event()
 
     def watch() -> None:
         while not over.wait(0.02):
             for each in Path("/proc").glob("[0-9]*"):
                 with suppress(OSError):
-                    found.extend(search((each / "cmdline").read_bytes(), "a command line"))
+                    leaks.extend(search((each / "cmdline").read_bytes(), "a command line"))
 
     thread = threading.Thread(target=watch)
     thread.start()
     try:
-        yield found
+        yield leaks
     finally:
         over.set()
         thread.join()
@@ -308,14 +308,14 @@ def test_steps_that_install_packages_leave_no_secret(
     builder: tuple[User, str], tmp_path: Path
 ) -> None:
     user, runtime = builder
-    with watched_commands() as found:
+    with watched_commands() as leaks:
         user.build("--runtime", runtime, "-o", "packed.sif", recipe="packed")
     assert "the token is" in user.printed
-    found += search(user.printed.encode(), "what the commands printed")
+    leaks += search(user.printed.encode(), "what the commands printed")
     planted = [tmp_path / "home" / each for each in PLANTED]
     for each in ("work", "temporary", "cache", "home"):
-        found += search_folder(tmp_path / each, tmp_path, but=planted)
-    assert found == []
+        leaks += search_folder(tmp_path / each, tmp_path, but=planted)
+    assert leaks == []
 
 
 def test_each_form_of_a_secret_is_found(tmp_path: Path) -> None:

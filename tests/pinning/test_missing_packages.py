@@ -41,42 +41,42 @@ def apt(*words: str) -> str:
 
 
 def explained(resolved: Resolve, text: str, names: tuple[str, ...] = ()) -> Problem:
-    (found,) = absent(text)
-    result = problem_of(found, resolved(FILES).layers[1], names)
+    (missing,) = absent(text)
+    result = problem_of(missing, resolved(FILES).layers[1], names)
     assert result
     return result
 
 
 def test_a_name_that_pip_does_not_know_is_reported(resolved: Resolve, offer: Offer) -> None:
-    found = explained(resolved, pip("Nope[x]>=1"))
-    assert found.what == "Python package 'Nope' not found in the configured index"
-    assert found.where.endswith("greet/layer.yaml:5:23")
-    assert "correct the name" in found.hint
+    problem = explained(resolved, pip("Nope[x]>=1"))
+    assert problem.what == "Python package 'Nope' not found in the configured index"
+    assert problem.where.endswith("greet/layer.yaml:5:23")
+    assert "correct the name" in problem.hint
 
 
 def test_a_version_that_pip_does_not_know_is_reported(resolved: Resolve, offer: Offer) -> None:
     for version in ("1.0", "1.1"):
         offer("six", version)
-    found = explained(resolved, pip("six==99"))
-    assert found.what == "Python package 'six' has no version '99' in the configured index"
-    assert found.why == "it has 1.0, 1.1"
-    assert found.where.endswith("greet/layer.yaml:5:12")
+    problem = explained(resolved, pip("six==99"))
+    assert problem.what == "Python package 'six' has no version '99' in the configured index"
+    assert problem.why == "it has 1.0, 1.1"
+    assert problem.where.endswith("greet/layer.yaml:5:12")
 
 
 def test_a_file_and_a_version_are_places(resolved: Resolve, offer: Offer, tmp_path: Path) -> None:
     (tmp_path / "build.txt").write_text("lost==1\n")
-    found = explained(resolved, pip("--requirement", str(tmp_path / "build.txt")))
-    assert found.where.endswith("greet/build.txt:2:1")
+    problem = explained(resolved, pip("--requirement", str(tmp_path / "build.txt")))
+    assert problem.where.endswith("greet/build.txt:2:1")
     offer("evil", "1.0")
-    found = explained(resolved, pip("evil==9.9"))
-    assert found.where.endswith("greet/layer.yaml:2:10")
+    problem = explained(resolved, pip("evil==9.9"))
+    assert problem.where.endswith("greet/layer.yaml:2:10")
 
 
 def test_what_another_package_needs_is_no_mistake(resolved: Resolve, offer: Offer) -> None:
     offer("six", "99", "deep>=7")
-    (found,) = absent(pip("six==99"))
-    assert found.word == "deep>=7"
-    assert problem_of(found, resolved(FILES).layers[1]) is None
+    (missing,) = absent(pip("six==99"))
+    assert missing.word == "deep>=7"
+    assert problem_of(missing, resolved(FILES).layers[1]) is None
 
 
 def test_an_index_that_does_not_answer_is_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,15 +89,15 @@ def test_an_index_that_does_not_answer_is_no_mistake(monkeypatch: pytest.MonkeyP
 
 def test_a_name_and_a_version_that_apt_does_not_know_are_reported(resolved: Resolve) -> None:
     assert absent(apt("nosuchpackage-x")) == [Absent("apt", "nosuchpackage-x")]
-    found = explained(resolved, "E: Unable to locate package sl\n", ("slurm", "slx", "less"))
-    assert found.what == "Debian package 'sl' not found in apt's sources"
-    assert found.where.endswith("greet/layer.yaml:4:9")
-    assert found.hint == "did you mean 'slx'?"
+    problem = explained(resolved, "E: Unable to locate package sl\n", ("slurm", "slx", "less"))
+    assert problem.what == "Debian package 'sl' not found in apt's sources"
+    assert problem.where.endswith("greet/layer.yaml:4:9")
+    assert problem.hint == "did you mean 'slx'?"
     text = apt("less=1")
     assert failure._NOT_DOWNLOADED.search(text), "a step that a lock decides ends with 6"
-    found = explained(resolved, text)
-    assert found.what == "Debian package 'less' has no version '1' in apt's sources"
-    assert found.where.endswith("greet/layer.yaml:4:13")
+    problem = explained(resolved, text)
+    assert problem.what == "Debian package 'less' has no version '1' in apt's sources"
+    assert problem.where.endswith("greet/layer.yaml:4:13")
 
 
 def test_an_archive_that_does_not_answer_says_nothing_of_what_there_is() -> None:

@@ -54,9 +54,9 @@ def locked(resolved: Resolve, progress: Progress) -> Locked:
             "layers/tiny/layer.yaml": BASE.replace("IMAGE", image),
             **{f"layers/{name}": text for name, text in layers.items()},
         }
-        found = resolved(files)
-        made = make_lock(found, plan_of=_plan, mirrors=mirrors, progress=progress)
-        return made, found
+        recipe = resolved(files)
+        made = make_lock(recipe, plan_of=_plan, mirrors=mirrors, progress=progress)
+        return made, recipe
 
     return make
 
@@ -79,10 +79,10 @@ def python(*requirements: str, more: str = "") -> str:
 
 def test_what_a_layer_below_has_is_pinned_there_alone(locked: Locked, offer: Offer) -> None:
     offer_all(offer, "tool 1.0 lib", "lib 1.5", "lib 2.0")
-    lock, found = locked({"one/layer.yaml": python("lib==1.5"), "two/layer.yaml": python("tool")})
+    lock, recipe = locked({"one/layer.yaml": python("lib==1.5"), "two/layer.yaml": python("tool")})
     assert pins(lock, "one") == {"lib==1.5": "lib==1.5"}
     assert pins(lock, "two") == {"tool": "tool==1.0"}
-    assert faults(lock, found) == []
+    assert faults(lock, recipe) == []
 
 
 def test_a_compiler_has_only_the_layers_that_it_requires(locked: Locked, offer: Offer) -> None:
@@ -93,21 +93,21 @@ def test_a_compiler_has_only_the_layers_that_it_requires(locked: Locked, offer: 
         "two/compile.sh": "true\n",
         "two/build.txt": "make==3.0\n",
     }
-    lock, found = locked(layers)
+    lock, recipe = locked(layers)
     assert set(pins(lock, "two")) == {"tool==1.0", "make==3.0", "(lib)"}
     libs = {each.where: each.pin.partition(" ")[0] for each in lock.of("two") if each.name == "lib"}
     assert libs == {"": "lib==1.5", "build.txt": "lib==2.0"}
-    assert faults(lock, found) == []
+    assert faults(lock, recipe) == []
 
 
 @pytest.mark.parametrize("above", ["2.0", "1.5"], ids=["another", "the same"])
 def test_a_layer_may_want_what_one_below_has(locked: Locked, offer: Offer, above: str) -> None:
     offer_all(offer, "lib 1.5", "lib 2.0")
-    wanted = {"one": "lib==1.5", "two": f"lib=={above}"}
-    lock, found = locked({f"{name}/layer.yaml": python(text) for name, text in wanted.items()})
-    assert {layer: pins(lock, layer) for layer in wanted} == {n: {t: t} for n, t in wanted.items()}
+    lines = {"one": "lib==1.5", "two": f"lib=={above}"}
+    lock, recipe = locked({f"{name}/layer.yaml": python(text) for name, text in lines.items()})
+    assert {layer: pins(lock, layer) for layer in lines} == {n: {t: t} for n, t in lines.items()}
     assert (lock.of("one") == lock.of("two")) == (above == "1.5")
-    assert faults(lock, found) == []
+    assert faults(lock, recipe) == []
 
 
 def test_what_a_script_takes_is_asked_for_with_its_index(locked: Locked, offer: Offer) -> None:
@@ -116,11 +116,11 @@ def test_what_a_script_takes_is_asked_for_with_its_index(locked: Locked, offer: 
         "version: '1.0'\npip_installs: [{package: torch, index_parameter: index}]\n"
         "parameters: {index: {type: string, default: 'https://wheels.example/cpu'}}\n"
     )
-    lock, found = locked({"one/layer.yaml": python("lib==1.5", more=own)})
+    lock, recipe = locked({"one/layer.yaml": python("lib==1.5", more=own)})
     assert pins(lock, "one") == {"lib==1.5": "lib==1.5", "torch==1.0": "torch==1.0+cpu"}
     indexes = {each.name: each.index_url for each in lock.of("one")}
     assert indexes == {"lib==1.5": "", "torch==1.0": "https://wheels.example/cpu"}
-    assert faults(lock, found) == []
+    assert faults(lock, recipe) == []
 
 
 CONDITIONS = """\
@@ -143,32 +143,32 @@ def test_a_line_for_another_python_or_system_is_not_pinned(
         "one/requirements.txt": CONDITIONS,
         "one/install.sh": "pip install -r requirements.txt\n",
     }
-    lock, found = locked(layers)
+    lock, recipe = locked(layers)
     more = CONDITIONS.splitlines()[-1]
     assert pins(lock, "one") == {"tool==1.0": "tool==1.0", more: "more==1.0", "(lib)": "lib==1.5"}
-    assert faults(lock, found) == []
+    assert faults(lock, recipe) == []
 
 
 def test_a_file_for_other_systems_alone_stays_as_it_is(locked: Locked, offer: Offer) -> None:
     offer_all(offer, "lib 1.5")
     text = 'lost==1.0; sys_platform == "win32"\n'
     layers = {"one/layer.yaml": python("lib"), "one/requirements.txt": text}
-    lock, found = locked({**layers, "one/install.sh": "pip install -r requirements.txt\n"})
+    lock, recipe = locked({**layers, "one/install.sh": "pip install -r requirements.txt\n"})
     assert pins(lock, "one") == {"lib": "lib==1.5"}
-    assert faults(lock, found) == []
-    (file,) = [each for each in apply_lock(found, lock).layers[1].files if each.name[-1] == "t"]
+    assert faults(lock, recipe) == []
+    (file,) = [each for each in apply_lock(recipe, lock).layers[1].files if each.name[-1] == "t"]
     assert file.content.decode() == text
 
 
 def test_what_no_index_has_is_open(locked: Locked, offer: Offer, printed: io.StringIO) -> None:
     offer_all(offer, "lib 1.4", "lib 1.5")
-    wanted = {"one": "lost==1", "two": "lib==9", "three": "lib==1.5"}
-    lock, found = locked({f"{name}/layer.yaml": python(text) for name, text in wanted.items()})
+    lines = {"one": "lost==1", "two": "lib==9", "three": "lib==1.5"}
+    lock, recipe = locked({f"{name}/layer.yaml": python(text) for name, text in lines.items()})
     why = "the configured index has no wheel of it"
     assert lock.of("one")[0].open == why
     assert lock.of("two")[0].open == f"{why}; it has 1.4, 1.5"
     assert pins(lock, "three") == {"lib==1.5": "lib==1.5"}
-    assert [each for each in faults(lock, found) if each.startswith("one: Python lost==1: open")]
+    assert [each for each in faults(lock, recipe) if each.startswith("one: Python lost==1: open")]
     assert f"resolver of Python packages: {find_uv()}\n" in printed.getvalue()
     assert "note: pip resolves lost==1, because uv failed: No solution found" in printed.getvalue()
     assert "not pinned: one: Python lost==1: " in printed.getvalue()
@@ -189,9 +189,9 @@ def test_a_package_that_apt_does_not_know_is_wrong_at_its_place(
     answers = Answers("0" * 64, {}, refused={"greet": said}, names=["libfabric-dev", "sl"])
     monkeypatch.setattr(apt, "ask", lambda *_: answers)
     layer = "summary: x\npackages: {apt: [libfabric-devel]}\n"
-    found = resolved({"layers/greet/layer.yaml": layer})
+    recipe = resolved({"layers/greet/layer.yaml": layer})
     with pytest.raises(InputError, match="'libfabric-devel' not found in apt's sources") as error:
-        make_lock(found, plan_of=_plan, mirrors={}, progress=progress)
+        make_lock(recipe, plan_of=_plan, mirrors={}, progress=progress)
     (problem,) = error.value.problems
     assert problem.where.endswith("greet/layer.yaml:2:18")
     assert problem.hint == "did you mean 'libfabric-dev'?"
@@ -202,10 +202,10 @@ def test_what_has_no_sha256_in_the_index_is_unpinned_a_dependency_too(
 ) -> None:
     offer_all(offer, "tool 1.0 lib", "lib 1.5")
     list_md5_alone(tmp_path, "lib-1.5-py3-none-any.whl", monkeypatch)
-    lock, found = locked({"one/layer.yaml": python("tool"), "two/layer.yaml": python("lib")})
+    lock, recipe = locked({"one/layer.yaml": python("tool"), "two/layer.yaml": python("lib")})
     assert pins(lock, "one") == {"tool": "tool==1.0", "(lib)": ""}
     why = "open, its index has no sha256 of it"
-    assert faults(lock, found) == [f"two: Python lib: {why}", f"one: lib: {why}"]
+    assert faults(lock, recipe) == [f"two: Python lib: {why}", f"one: lib: {why}"]
 
 
 def test_what_a_layer_below_provides_otherwise_has_no_pin(locked: Locked, offer: Offer) -> None:
@@ -225,8 +225,8 @@ def test_without_a_known_python_nothing_is_asked(
     offer("lib", "1.5")
     base = BASE.replace("IMAGE", DIGEST).partition("provides")[0] + "packages: {apt: [python3]}\n"
     layers = {"layers/tiny/layer.yaml": base, "layers/greet/layer.yaml": python("lib==1.5")}
-    found = resolved(layers)
-    lock = make_lock(found, plan_of=_plan, mirrors={}, progress=progress)
+    recipe = resolved(layers)
+    lock = make_lock(recipe, plan_of=_plan, mirrors={}, progress=progress)
     assert "which Python the image has" in lock.of("greet")[0].open
 
 
@@ -241,11 +241,11 @@ def test_images_and_sources_have_mirrors(locked: Locked, registry: str, tmp_path
     )
     layers = {"one/layer.yaml": layer, "one/install.sh": 'ls "$sources"\n'}
     mirrors = {"docker://docker.io/": registry, **upstream.mirrors}
-    lock, found = locked(layers, "ubuntu:noble", **mirrors)
+    lock, recipe = locked(layers, "ubuntu:noble", **mirrors)
     assert lock.of("tiny")[0].pin.startswith("ubuntu@sha256:")
     assert {each.where: each.pin[:7] or each.open for each in lock.of("one")} == {
         "t": commit[:7],
         "x.tgz": "2d71164",
         "gone.tgz": "it could not be downloaded",
     }
-    assert len(faults(lock, found)) == 1
+    assert len(faults(lock, recipe)) == 1

@@ -18,8 +18,8 @@ from lumicontainer.pinning.wheels import Query, Target, Wheel, is_of
 from lumicontainer.system.process import ProgramError
 
 Offer = Callable[..., str]
-Found = dict[str, Wheel]
-Asked = Callable[..., Found]
+Wheels = dict[str, Wheel]
+FindWheels = Callable[..., Wheels]
 
 
 @pytest.fixture
@@ -51,30 +51,30 @@ def offer_all(offer: Offer, *wheels: str) -> None:
 
 
 @pytest.fixture(params=["pip", "uv"])
-def asked(request: pytest.FixtureRequest) -> Asked:
-    """Return what asks pip or uv for the wheels of requirements, by name."""
+def find_wheels(request: pytest.FixtureRequest) -> FindWheels:
+    """Return a function that asks pip or uv for the wheels of requirements, by name."""
 
-    def ask(*requirements: str, python: str = "3.11", glibc: str = "2.36", **more: Any) -> Found:
+    def ask(*requirements: str, python: str = "3.11", glibc: str = "2.36", **more: Any) -> Wheels:
         target, query = Target(python, glibc), Query(requirements, **more)
         if request.param == "pip":
-            found = Pip(target).wheels(query)
+            wheels = Pip(target).wheels(query)
         else:
             program = find_uv()
             assert program is not None
-            found = uv.wheels(program, target, query)
-        return {each.name: each for each in found}
+            wheels = uv.wheels(program, target, query)
+        return {each.name: each for each in wheels}
 
     return ask
 
 
 def test_stand_ins_are_known_where_the_temporary_folder_is_behind_a_link(
-    offer: Offer, asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    offer: Offer, find_wheels: FindWheels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "link"))
     offer("tool", "1.0", "lib")
-    assert set(asked("tool==1.0", present={"lib": "1.5"})) == {"tool"}
+    assert set(find_wheels("tool==1.0", present={"lib": "1.5"})) == {"tool"}
 
 
 @pytest.mark.parametrize(
@@ -84,31 +84,35 @@ def test_wheels_are_of_the_c_library_that_is_reported(libc: str, tag: int) -> No
     assert Target("3.11", libc).platforms()[0] == f"manylinux_2_{tag}_x86_64"
 
 
-def test_a_package_comes_with_all_that_it_needs_and_with_hashes(offer: Offer, asked: Asked) -> None:
+def test_a_package_comes_with_all_that_it_needs_and_with_hashes(
+    offer: Offer, find_wheels: FindWheels
+) -> None:
     wheels = (("tool", "1.0", "lib>=1"), ("lib", "2.0", "deep"), ("deep", "0.1"))
     digests = {name: offer(name, *more) for name, *more in wheels}
     offer("lib", "1.5")
-    found = asked("tool==1.0")
-    assert {name: each.sha256 for name, each in found.items()} == digests
-    assert found["lib"].version == "2.0"
-    assert found["lib"].file == "lib-2.0-py3-none-any.whl"
-    assert found["lib"].line == f"lib==2.0 --hash=sha256:{digests['lib']}"
+    by_name = find_wheels("tool==1.0")
+    assert {name: each.sha256 for name, each in by_name.items()} == digests
+    assert by_name["lib"].version == "2.0"
+    assert by_name["lib"].file == "lib-2.0-py3-none-any.whl"
+    assert by_name["lib"].line == f"lib==2.0 --hash=sha256:{digests['lib']}"
 
 
-def test_what_the_image_has_is_not_taken_twice(offer: Offer, asked: Asked) -> None:
+def test_what_the_image_has_is_not_taken_twice(offer: Offer, find_wheels: FindWheels) -> None:
     offer("tool", "1.0", "lib>=1")
     for version in ("1.5", "2.0"):
         offer("lib", version, "deep")
     for version in ("1.5", "1.5+rocm6.4"):
-        assert set(asked("tool==1.0", present={"lib": version})) == {"tool"}
+        assert set(find_wheels("tool==1.0", present={"lib": version})) == {"tool"}
     with pytest.raises(ProgramError):
-        asked("tool==1.0", present={"lib": "0.9"})
+        find_wheels("tool==1.0", present={"lib": "0.9"})
 
 
-def test_what_is_taken_beside_others_is_of_their_versions(offer: Offer, asked: Asked) -> None:
+def test_what_is_taken_beside_others_is_of_their_versions(
+    offer: Offer, find_wheels: FindWheels
+) -> None:
     offer_all(offer, "tool 1.0 lib>=1", "lib 1.5", "lib 2.0")
-    found = asked("tool==1.0", same={"lib": "1.5", "other": "7"})
-    assert {name: each.version for name, each in found.items()} == {"tool": "1.0", "lib": "1.5"}
+    by_name = find_wheels("tool==1.0", same={"lib": "1.5", "other": "7"})
+    assert {name: each.version for name, each in by_name.items()} == {"tool": "1.0", "lib": "1.5"}
 
 
 @pytest.mark.parametrize(
@@ -116,18 +120,20 @@ def test_what_is_taken_beside_others_is_of_their_versions(offer: Offer, asked: A
     [("3.11", "2.36", "2.0"), ("3.11", "2.39", "3.0"), ("3.12", "2.39", "4.0"), ("3.9", "", "1.0")],
 )
 def test_the_wheel_is_for_the_python_and_the_glibc_of_the_image(
-    offer: Offer, asked: Asked, python: str, glibc: str, version: str
+    offer: Offer, find_wheels: FindWheels, python: str, glibc: str, version: str
 ) -> None:
     offer("lib", "1.0")
     offer("lib", "2.0", tag="cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64")
     offer("lib", "3.0", tag="cp311-cp311-manylinux_2_39_x86_64")
     offer("lib", "4.0", tag="cp312-cp312-manylinux_2_28_x86_64")
     offer("lib", "5.0", tag="cp311-cp311-win_amd64")
-    assert asked("lib", python=python, glibc=glibc)["lib"].version == version
+    assert find_wheels("lib", python=python, glibc=glibc)["lib"].version == version
 
 
 @pytest.mark.parametrize("python", ["3.9", "3.11", "3.12", "3.13"])
-def test_markers_are_judged_by_the_image_s_python(offer: Offer, asked: Asked, python: str) -> None:
+def test_markers_are_judged_by_the_image_s_python(
+    offer: Offer, find_wheels: FindWheels, python: str
+) -> None:
     markers = (
         *("old>=1; python_version < '3.12'", "new; python_full_version >= '3.12.0'"),
         *("windows; sys_platform == 'win32'", "with-an-extra; extra == 'more'"),
@@ -136,48 +142,50 @@ def test_markers_are_judged_by_the_image_s_python(offer: Offer, asked: Asked, py
     for name in ("old", "new"):
         offer(name, "1.0", f"{name}er")
         offer(f"{name}er", "1.0")
-    found = {"old", "older"} if python in ("3.9", "3.11") else {"new", "newer"}
-    assert set(asked("tool==1.0", python=python)) == {"tool", *found}
+    names = {"old", "older"} if python in ("3.9", "3.11") else {"new", "newer"}
+    assert set(find_wheels("tool==1.0", python=python)) == {"tool", *names}
 
 
-def test_what_an_extra_needs_comes_with_it_alone(offer: Offer, asked: Asked) -> None:
+def test_what_an_extra_needs_comes_with_it_alone(offer: Offer, find_wheels: FindWheels) -> None:
     offer("tool", "1.0", "lib[more]")
     offer("lib", "1.0", "deep; extra == 'more' and python_version >= '3.13'", "no; extra == 'no'")
     offer("deep", "1.0")
-    assert set(asked("tool==1.0", python="3.13")) == {"tool", "lib", "deep"}
-    assert set(asked("tool==1.0", python="3.12")) == {"tool", "lib"}
+    assert set(find_wheels("tool==1.0", python="3.13")) == {"tool", "lib", "deep"}
+    assert set(find_wheels("tool==1.0", python="3.12")) == {"tool", "lib"}
 
 
 def test_an_extra_of_a_package_of_the_image_brings_what_it_needs(
-    offer: Offer, asked: Asked
+    offer: Offer, find_wheels: FindWheels
 ) -> None:
     offer("tool", "1.0", "lib[more]")
     offer("lib", "1.0", "deep; extra == 'more'")
     offer("lib", "2.0", "deeper; extra == 'more'")
     offer("deep", "1.0")
     present = {"lib": "1.0"}
-    assert set(asked("tool==1.0", present=present)) == {"tool", "deep"}
-    assert set(asked("lib[more]", present=present)) == {"deep"}
-    assert set(asked("lib[no]", present=present)) == set()
+    assert set(find_wheels("tool==1.0", present=present)) == {"tool", "deep"}
+    assert set(find_wheels("lib[more]", present=present)) == {"deep"}
+    assert set(find_wheels("lib[no]", present=present)) == set()
     with pytest.raises(ProgramError):
-        asked("lib[more]", present={"lib": "1.0+here"})
+        find_wheels("lib[more]", present={"lib": "1.0+here"})
 
 
-def test_what_a_marker_wants_of_the_image_is_not_taken_again(offer: Offer, asked: Asked) -> None:
+def test_what_a_marker_wants_of_the_image_is_not_taken_again(
+    offer: Offer, find_wheels: FindWheels
+) -> None:
     offer("tool", "1.0", "lib; python_version >= '3.13'")
     offer("lib", "1.0")
-    assert set(asked("tool==1.0", python="3.13", present={"lib": "1.0"})) == {"tool"}
+    assert set(find_wheels("tool==1.0", python="3.13", present={"lib": "1.0"})) == {"tool"}
 
 
 def test_a_file_without_sha256_in_the_index_is_asked_for_once_and_has_none(
-    offer: Offer, asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    offer: Offer, find_wheels: FindWheels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offer_all(offer, "tool 1.0 lib", "lib 1.5")
     list_md5_alone(tmp_path, "lib-1.5-py3-none-any.whl", monkeypatch)
-    found = asked("tool==1.0")
-    assert set(found) == {"tool", "lib"}
-    assert found["tool"].sha256
-    assert found["lib"].sha256 == ""
+    by_name = find_wheels("tool==1.0")
+    assert set(by_name) == {"tool", "lib"}
+    assert by_name["tool"].sha256
+    assert by_name["lib"].sha256 == ""
 
 
 def list_md5_alone(place: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +198,7 @@ def list_md5_alone(place: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_of_two_indexes_with_one_version_the_better_file_is_taken(
-    offer: Offer, asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    offer: Offer, find_wheels: FindWheels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     digests = [offer("lib", "1.0", tag=f"py3-none-manylinux_2_{n}_x86_64") for n in (12, 28, 17)]
     urls = []
@@ -205,13 +213,13 @@ def test_of_two_indexes_with_one_version_the_better_file_is_taken(
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.setenv("PIP_INDEX_URL", urls[0])
     monkeypatch.setenv("PIP_EXTRA_INDEX_URL", " ".join(urls[1:]))
-    assert asked("lib")["lib"].sha256 == digests[1]
-    assert asked("lib", glibc="2.17")["lib"].sha256 == digests[2]
+    assert find_wheels("lib")["lib"].sha256 == digests[1]
+    assert find_wheels("lib", glibc="2.17")["lib"].sha256 == digests[2]
 
 
-def test_what_has_no_wheel_is_refused(offer: Offer, asked: Asked) -> None:
+def test_what_has_no_wheel_is_refused(offer: Offer, find_wheels: FindWheels) -> None:
     with pytest.raises(ProgramError):
-        asked("nothing==1.0")
+        find_wheels("nothing==1.0")
 
 
 def test_a_stand_in_is_of_no_public_version(tmp_path: Path) -> None:
@@ -233,8 +241,8 @@ def test_a_stand_in_is_of_no_public_version(tmp_path: Path) -> None:
 def test_a_report_is_read_in_its_old_and_its_new_form(archive: dict[str, Any], sha256: str) -> None:
     origin = {"url": "https://a.example/x-1%2Bcpu.whl", "archive_info": archive}
     entry = {"metadata": {"name": "x", "version": "1"}, "download_info": origin}
-    (found,) = read_report({"install": [entry]})
-    assert (found.name, found.sha256, found.file) == ("x", sha256, "x-1+cpu.whl")
+    (wheel,) = read_report({"install": [entry]})
+    assert (wheel.name, wheel.sha256, wheel.file) == ("x", sha256, "x-1+cpu.whl")
 
 
 @pytest.mark.parametrize(

@@ -30,16 +30,16 @@ class World:
 
     def close(self, *paths: str, seen: tuple[str, ...] = (), last: tuple[str, ...] = ()) -> Closure:
         """Return the closure; one question to the image is enough for it."""
-        wanted = [Bind(path, "the layer wants it") for path in paths or (TOP,)]
+        binds = [Bind(path, "the layer wants it") for path in paths or (TOP,)]
         host, image = Tree(str(self.host.path), last=last), Tree(str(self.image.path))
-        asked: list[object] = []
+        questions: list[object] = []
 
         def ask(names: Sequence[str]) -> dict[str, Library]:
-            asked.append(names)
-            return {name: found for name in names if (found := image.find(name))}
+            questions.append(names)
+            return {name: library for name in names if (library := image.find(name))}
 
-        closure = close(wanted, host, ask, seen=seen)
-        assert len(asked) <= 1
+        closure = close(binds, host, ask, seen=seen)
+        assert len(questions) <= 1
         return closure
 
 
@@ -50,22 +50,22 @@ def world(tmp_path: Path) -> World:
     return World(host, image, host.library("/lib64/libc.so.6", defines=NEW))
 
 
-def bound(found: Closure) -> dict[str, str]:
+def bound(closure: Closure) -> dict[str, str]:
     """Return where in the container each library lies, and what of the host it is."""
-    return {mount.target: mount.source for mount in found.mounts}
+    return {mount.target: mount.source for mount in closure.mounts}
 
 
-def whys(found: Closure) -> dict[str, str]:
-    return {mount.target.rpartition("/")[2]: mount.reason for mount in found.mounts}
+def whys(closure: Closure) -> dict[str, str]:
+    return {mount.target.rpartition("/")[2]: mount.reason for mount in closure.mounts}
 
 
 def test_what_a_layer_names_is_bound_though_the_image_has_it(world: World) -> None:
     world.host.library(TOP, defines=["fi_version"])
     world.image.library("/usr/lib64/libfabric.so.1", defines=["fi_version"])
-    found = world.close()
-    assert bound(found) == {BOUND_TOP: TOP}
-    assert whys(found) == {"libfabric.so.1": "the layer wants it"}
-    assert found.problems == ()
+    closure = world.close()
+    assert bound(closure) == {BOUND_TOP: TOP}
+    assert whys(closure) == {"libfabric.so.1": "the layer wants it"}
+    assert closure.problems == ()
 
 
 def test_a_chain_of_needs_is_followed_to_its_end_with_the_reason_of_each(world: World) -> None:
@@ -75,14 +75,14 @@ def test_a_chain_of_needs_is_followed_to_its_end_with_the_reason_of_each(world: 
     second = world.host.library(cxi, defines=["cxi"], uses=["nl"], needs=[third], flags=flags)
     flags = ["-Wl,-rpath,$ORIGIN/../cxi"]
     world.host.library(TOP, uses=["cxi"], needs=[second, world.host_libc], flags=flags)
-    found = world.close()
-    assert bound(found) == {
+    closure = world.close()
+    assert bound(closure) == {
         BOUND_TOP: TOP,
         f"{FOLDER}/libcxi.so.1": cxi,
         f"{FOLDER}/libnl-3.so.200": "/usr/lib64/libnl-3.so.200",
     }
-    assert whys(found)["libnl-3.so.200"] == "libcxi.so.1 needs it, and the image has none"
-    assert found.problems == ()
+    assert whys(closure)["libnl-3.so.200"] == "libcxi.so.1 needs it, and the image has none"
+    assert closure.problems == ()
 
 
 V1, V2 = {"Z_1": ["a"]}, {"Z_1": ["a"], "Z_2": ["b"]}
@@ -103,19 +103,19 @@ def test_a_library_of_the_image_gives_way_only_where_it_is_older(
 ) -> None:
     world.image.library(Z, defines=image)
     world.host.library(TOP, uses=[*uses], needs=[world.host.library(Z, defines=host)])
-    found = world.close()
+    closure = world.close()
     why = f"libfabric.so.1 needs it, and the image's is older: it misses {missing}"
-    assert whys(found).get("libz.so.1") == (why if missing else None)
-    assert found.problems == ()
+    assert whys(closure).get("libz.so.1") == (why if missing else None)
+    assert closure.problems == ()
 
 
 def test_the_c_library_is_never_bound(world: World) -> None:
     math = world.host.library("/lib64/libm.so.6", defines={"GLIBC_2.2.5": ["cos"]})
     world.image.library("/usr/lib64/libm.so.6", defines={"GLIBC_2.2.5": ["cos"]})
     world.host.library(TOP, uses=["cos", "free"], needs=[math, world.host_libc])
-    found = world.close()
-    assert list(bound(found)) == [BOUND_TOP]
-    assert found.problems == ()
+    closure = world.close()
+    assert list(bound(closure)) == [BOUND_TOP]
+    assert closure.problems == ()
     assert {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1"} < GLIBC
     assert "ld-linux-x86-64.so.2" in GLIBC
 
@@ -152,15 +152,15 @@ def test_all_problems_are_reported_at_once(world: World) -> None:
     gone = world.host.library("/usr/lib64/libgone.so.1", defines=["gone"])
     world.host.library(TOP, uses=["gone", "strtol38"], needs=[gone, world.host_libc])
     gone.unlink()
-    found = world.close(TOP, CXI)
-    assert [problem.what for problem in found.problems] == [
+    closure = world.close(TOP, CXI)
+    assert [problem.what for problem in closure.problems] == [
         "the host has no libcxi.so.1",
         "neither the host nor the image has libgone.so.1",
         "the image's libc.so.6 has no version GLIBC_2.38; its newest is GLIBC_2.2.5",
     ]
-    assert found.problems[0].where == CXI
-    assert "the layer wants it" in found.problems[0].why
-    assert found.problems[1].where.startswith(TOP)
+    assert closure.problems[0].where == CXI
+    assert "the layer wants it" in closure.problems[0].why
+    assert closure.problems[1].where.startswith(TOP)
 
 
 def test_an_older_one_of_the_host_that_hides_a_newer_one_is_reported(world: World) -> None:
@@ -223,15 +223,15 @@ def test_a_library_that_is_opened_by_its_path_is_seen_at_that_path(world: World)
     ssl = world.host.library("/usr/lib64/libssl.so.1.1", defines=["ssl"])
     world.host.library(CURL, uses=["ssl"], needs=[ssl])
     world.host.library(TOP, opens=CURL)
-    found = world.close()
-    assert bound(found) == {
+    closure = world.close()
+    assert bound(closure) == {
         BOUND_TOP: TOP,
         f"{FOLDER}/libssl.so.1.1": "/usr/lib64/libssl.so.1.1",
         CURL: CURL,
     }
-    assert str(found.mounts[-1]) == CURL
+    assert str(closure.mounts[-1]) == CURL
     why = "libfabric.so.1 opens it by this path, where the image has none"
-    assert whys(found)["libcurl.so.4"] == why
+    assert whys(closure)["libcurl.so.4"] == why
 
 
 def test_a_library_that_the_image_has_at_the_path_is_the_images(world: World) -> None:
@@ -254,8 +254,8 @@ def test_what_is_opened_in_a_folder_that_is_bound_is_not_bound_again(world: Worl
     below = world.host.library("/usr/lib64/libhsa.so.1", defines=["hsa"])
     world.host.library(gtl, uses=["hsa"], needs=[below])
     world.host.library(TOP, opens=gtl)
-    found = world.close(seen=("/opt/cray",))
-    assert list(bound(found)) == [BOUND_TOP, f"{FOLDER}/libhsa.so.1"]
+    closure = world.close(seen=("/opt/cray",))
+    assert list(bound(closure)) == [BOUND_TOP, f"{FOLDER}/libhsa.so.1"]
 
 
 def test_a_library_that_would_find_the_hosts_first_gets_it_with_its_needs(world: World) -> None:
@@ -266,18 +266,18 @@ def test_a_library_that_would_find_the_hosts_first_gets_it_with_its_needs(world:
     world.image.library("/usr/lib64/libpmi.so.0", defines=["pmi"])
     world.host.library(TOP, uses=["pmi"], needs=[below], flags=["-Wl,-rpath,/opt/cray/pmi"])
     assert list(bound(world.close())) == [BOUND_TOP]
-    found = world.close(seen=("/opt/cray",))
-    assert {"libpmi.so.0", "libdeep.so.1"} < whys(found).keys()
-    assert "looks for it in /opt/cray/pmi first, which is bound" in whys(found)["libpmi.so.0"]
+    closure = world.close(seen=("/opt/cray",))
+    assert {"libpmi.so.0", "libdeep.so.1"} < whys(closure).keys()
+    assert "looks for it in /opt/cray/pmi first, which is bound" in whys(closure)["libpmi.so.0"]
 
 
 def test_what_only_a_module_of_the_host_finds_is_found_last(world: World) -> None:
     below = world.host.library("/opt/modules/libpals.so.0", defines=["pals"])
     world.host.library(TOP, uses=["pals"], needs=[below])
     assert world.close().problems[0].what.endswith(" has libpals.so.0")
-    found = world.close(last=("/opt/modules",))
-    assert f"{FOLDER}/libpals.so.0" in bound(found)
-    assert found.problems == ()
+    closure = world.close(last=("/opt/modules",))
+    assert f"{FOLDER}/libpals.so.0" in bound(closure)
+    assert closure.problems == ()
 
 
 def test_libraries_that_need_each_other_end(world: World) -> None:
@@ -294,12 +294,12 @@ def test_a_path_that_comes_before_ours_is_warned_of(world: World, kind: str, war
     flags = ["-Wl,-rpath,/opt/cray/old", f"-Wl,--{kind}-new-dtags"]
     mpi = "/opt/cray/mpi/libmpi.so.12"
     world.host.library(mpi, uses=["fi"], needs=[other], flags=flags)
-    found = world.close(TOP, mpi, seen=("/opt/cray",))
-    assert bound(found)[BOUND_TOP] == TOP
+    closure = world.close(TOP, mpi, seen=("/opt/cray",))
+    assert bound(closure)[BOUND_TOP] == TOP
     what = "libmpi.so.12 of the host may load another libfabric.so.1 than the bound one"
     whats = [("warning", what)] if warned else []
-    assert [(each.level, each.what) for each in found.problems] == whats
-    for problem in found.problems:
+    assert [(each.level, each.what) for each in closure.problems] == whats
+    for problem in closure.problems:
         assert "leads to /opt/cray/old/libfabric.so.1 before" in problem.why
 
 

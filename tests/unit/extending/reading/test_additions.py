@@ -12,7 +12,7 @@ from ....packages import LOCK
 from ..places import RICH, ZEROS
 
 
-def wanted(folder: Path, name: str, text: str) -> Additions:
+def read(folder: Path, name: str, text: str) -> Additions:
     (folder / name).write_text(text)
     return read_additions([], [folder / name], [])
 
@@ -42,21 +42,21 @@ FROM_CONDA = "pandas==2.1.* torch<3,>=2.0 tqdm scipy==1.11.4 trl==1.0"
 def test_files_of_other_tools_name_packages(
     tmp_path: Path, name: str, text: str, lines: str, python: str
 ) -> None:
-    found = wanted(tmp_path, name, text)
-    assert (found.lines, found.python) == (tuple(lines.split()), python)
+    additions = read(tmp_path, name, text)
+    assert (additions.lines, additions.python) == (tuple(lines.split()), python)
 
 
 def test_a_file_of_requirements_may_name_others_and_hold_hashes(tmp_path: Path) -> None:
     (tmp_path / "more.txt").write_text("timm >= 1.0  # models\n")
     text = f"# mine\n-r more.txt\neinops==0.8.0 \\\n  --hash=sha256:{ZEROS}\n\n"
-    found = wanted(tmp_path, "requirements.txt", text)
-    assert found.lines == ("timm>=1.0", "einops==0.8.0")
-    assert found.hashes == {"einops": {ZEROS}}
+    additions = read(tmp_path, "requirements.txt", text)
+    assert additions.lines == ("timm>=1.0", "einops==0.8.0")
+    assert additions.hashes == {"einops": {ZEROS}}
 
 
 def test_a_hash_that_is_not_a_sha256_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot read the hash 'md5:00'"):
-        wanted(tmp_path, "requirements.txt", "einops==0.8.0 --hash=md5:00\n")
+        read(tmp_path, "requirements.txt", "einops==0.8.0 --hash=md5:00\n")
 
 
 def test_every_wrong_line_is_reported_with_its_place(tmp_path: Path) -> None:
@@ -76,10 +76,10 @@ def test_every_wrong_line_is_reported_with_its_place(tmp_path: Path) -> None:
 def problems_of(folder: Path, name: str, text: str) -> list[tuple[str, str]]:
     """Return what is wrong with a file, and where in it."""
     with pytest.raises(InputError) as refused:
-        wanted(folder, name, text)
+        read(folder, name, text)
     assert all(each.hint for each in refused.value.problems)
-    found = refused.value.problems
-    return [(each.what, each.where.removeprefix(f"{folder}/")) for each in found]
+    problems = refused.value.problems
+    return [(each.what, each.where.removeprefix(f"{folder}/")) for each in problems]
 
 
 def test_a_lock_of_uv_is_exported_without_packages_for_development(tmp_path: Path) -> None:
@@ -92,9 +92,9 @@ def test_a_lock_of_uv_is_exported_without_packages_for_development(tmp_path: Pat
 
 def test_a_file_that_names_itself_is_refused(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text("rich\n\n-r a.txt\n")
-    found = problems_of(tmp_path, "a.txt", "-r b.txt\n--requirement=a.txt\n")
+    problems = problems_of(tmp_path, "a.txt", "-r b.txt\n--requirement=a.txt\n")
     what = "the file of requirements names itself"
-    assert found == [(what, "b.txt:3:1"), (what, "a.txt:2:1")]
+    assert problems == [(what, "b.txt:3:1"), (what, "a.txt:2:1")]
 
 
 def test_a_file_is_read_once_however_often_others_name_it(tmp_path: Path) -> None:
@@ -142,8 +142,8 @@ def test_files_that_name_each_other_in_a_long_row_are_refused(tmp_path: Path) ->
     ],
 )
 def test_what_is_wrong_in_toml_is_reported(tmp_path: Path, text: str, whats: list[str]) -> None:
-    found = problems_of(tmp_path, "file.toml", text)
-    assert sorted(found) == sorted((what, "file.toml") for what in whats)
+    problems = problems_of(tmp_path, "file.toml", text)
+    assert sorted(problems) == sorted((what, "file.toml") for what in whats)
 
 
 def test_a_folder_of_own_code_that_is_missing_is_named(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ LOCKED = {
 def test_uv_judges_the_markers_of_a_lock_in_the_image(tmp_path: Path) -> None:
     rows = [f'{RICH}marker = "{each}"\n'.replace("rich", name) for name, each in LOCKED.items()]
     text = f'{LOCK}default-groups = ["main"]\n{"".join(rows)}'
-    assert wanted(tmp_path, "pylock.toml", text).lines == (
+    assert read(tmp_path, "pylock.toml", text).lines == (
         'pywin32==15.0; sys_platform == "win32"',
         'numpy==15.0; python_version < "3.12"',
         'rich==15.0; python_version >= "0"',
@@ -206,9 +206,9 @@ def test_an_environment_may_name_a_file_of_requirements_and_hold_hashes(tmp_path
     (tmp_path / "more.txt").write_text("rich\n")
     pip = f"einops==0.8.0 --hash=sha256:{ZEROS}"
     text = f"dependencies: [numpy==1.26.4=py311*, pip: [-r more.txt, '{pip}']]\n"
-    found = wanted(tmp_path, "environment.yml", text)
-    assert found.lines == ("numpy==1.26.4", "rich", "einops==0.8.0")
-    assert found.hashes == {"einops": {ZEROS}}
+    additions = read(tmp_path, "environment.yml", text)
+    assert additions.lines == ("numpy==1.26.4", "rich", "einops==0.8.0")
+    assert additions.hashes == {"einops": {ZEROS}}
 
 
 def test_environments_agree_on_one_python(tmp_path: Path) -> None:
@@ -232,8 +232,8 @@ def test_files_of_windows_are_read_as_pip_reads_them(tmp_path: Path, encoding: s
 
 
 def test_a_file_that_is_too_large_is_not_read_in_part(tmp_path: Path) -> None:
-    found = problems_of(tmp_path, "requirements.txt", "rich\n" + "#" * (1 << 20))
-    assert found == [("cannot read the file of requirements", "requirements.txt")]
+    problems = problems_of(tmp_path, "requirements.txt", "rich\n" + "#" * (1 << 20))
+    assert problems == [("cannot read the file of requirements", "requirements.txt")]
 
 
 def test_packages_of_conda_that_pypi_does_not_have_are_refused_with_the_reason() -> None:
@@ -250,5 +250,5 @@ def test_packages_of_conda_that_pypi_does_not_have_are_refused_with_the_reason()
 
 def test_own_code_may_name_its_extras(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'mine'\nversion = '1'\n")
-    found = read_additions([], [], [Path(f"{tmp_path}[dev,docs]")])
-    assert found == Additions((f"-e {tmp_path}[dev,docs]",), code=(tmp_path,))
+    additions = read_additions([], [], [Path(f"{tmp_path}[dev,docs]")])
+    assert additions == Additions((f"-e {tmp_path}[dev,docs]",), code=(tmp_path,))

@@ -35,10 +35,10 @@ TAGGED = '[project]\nname = "mine"\n[build-system]\nrequires = ["setuptools_scm"
 def prepare(word: str, folder: Path, mirrors: dict[str, str] | None = None) -> tuple[Prepared, str]:
     """Return the prepared source of a word, and what was said."""
     said: list[str] = []
-    given = folder / "given"
-    given.mkdir(exist_ok=True)
+    store = folder / "given"
+    store.mkdir(exist_ok=True)
     site = Site("", "", None, {}, (), mirrors or {})
-    return prepare_sources([reference(word)], given, site, said.append), "\n".join(said)
+    return prepare_sources([reference(word)], store, site, said.append), "\n".join(said)
 
 
 def names(prepared: Prepared) -> dict[str, str]:
@@ -69,11 +69,11 @@ def test_a_branch_is_resolved_to_a_commit_that_is_said_and_locked(
     upstream.git("update-ref", "refs/pull/7/head", commit, at=tool)
     upstream.later(tool)
     for revision in ("old", "v1", commit[:8], "refs/pull/7/head", "refs/tags/v1"):
-        found, said = prepare(f"git+{UPSTREAM}tool@{revision}", tmp_path, upstream.mirrors)
+        prepared, said = prepare(f"git+{UPSTREAM}tool@{revision}", tmp_path, upstream.mirrors)
         assert said == f"{UPSTREAM}tool: {revision} is the commit {commit}"
-        assert names(found) == {"a": "", "pyproject.toml": ""}
+        assert names(prepared) == {"a": "", "pyproject.toml": ""}
         vcs = {"type": "git", "url": f"{UPSTREAM}tool", "requested-revision": revision}
-        assert locked(found)["vcs"] == {**vcs, "commit-id": commit}
+        assert locked(prepared)["vcs"] == {**vcs, "commit-id": commit}
     upstream.git("tag", "old", at=tool)
     assert git.resolve_revision(f"{UPSTREAM}tool", "old", upstream.mirrors) == commit
     _, said = prepare(f"git+{UPSTREAM}tool", tmp_path, upstream.mirrors)
@@ -87,19 +87,19 @@ def test_a_branch_is_resolved_to_a_commit_that_is_said_and_locked(
 @pytest.mark.slow
 def test_the_same_commit_gives_the_same_bytes(upstream: Upstream, tmp_path: Path) -> None:
     tool = upstream.repository("tool", **{"pyproject.toml": PROJECT})
-    found = [
+    prepared = [
         prepare(f"git+{UPSTREAM}tool@{upstream.head(tool)}", tmp_path, upstream.mirrors)[0]
         for _ in range(2)
     ]
-    assert len({each.sources[0].file.read_bytes() for each in found}) == 1
+    assert len({each.sources[0].file.read_bytes() for each in prepared}) == 1
 
 
 @pytest.mark.slow
 def test_submodules_are_a_part_of_a_repository(upstream: Upstream, tmp_path: Path) -> None:
     outer = with_submodules(upstream)
     commit = upstream.head(outer)
-    found, _ = prepare(f"mine @ git+{UPSTREAM}outer@{commit}", tmp_path, upstream.mirrors)
-    assert {"a", "lib/inner/b", "lib/inner/deep/c"} <= {*names(found)}
+    prepared, _ = prepare(f"mine @ git+{UPSTREAM}outer@{commit}", tmp_path, upstream.mirrors)
+    assert {"a", "lib/inner/b", "lib/inner/deep/c"} <= {*names(prepared)}
 
 
 @pytest.mark.slow
@@ -128,8 +128,8 @@ def test_a_version_that_is_a_tag_reaches_the_build(upstream: Upstream, tmp_path:
     upstream.later(tool)
     commit = upstream.head(tool)
     assert git.describe_commit(f"{UPSTREAM}tool", commit, upstream.mirrors).startswith("v1.2-1-g")
-    found, _ = prepare(f"git+{UPSTREAM}tool@{commit}", tmp_path, upstream.mirrors)
-    assert ".git_archival.txt" in names(found)
+    prepared, _ = prepare(f"git+{UPSTREAM}tool@{commit}", tmp_path, upstream.mirrors)
+    assert ".git_archival.txt" in names(prepared)
 
 
 @pytest.mark.slow
@@ -167,8 +167,8 @@ def test_links_of_a_repository_stay_in_it(upstream: Upstream, tmp_path: Path) ->
     (tool / "b").symlink_to("a")
     upstream.git("add", ".", at=tool)
     upstream.commit(tool)
-    found, _ = prepare(f"m @ git+{UPSTREAM}tool", tmp_path, upstream.mirrors)
-    assert names(found) == {"a": "", "b": "a"}
+    prepared, _ = prepare(f"m @ git+{UPSTREAM}tool", tmp_path, upstream.mirrors)
+    assert names(prepared) == {"a": "", "b": "a"}
     (tool / "c").symlink_to("../../etc/passwd")
     upstream.git("add", ".", at=tool)
     upstream.commit(tool)
@@ -181,20 +181,20 @@ def test_code_that_knows_the_name_of_a_source_does_not_run_on_the_host(
     upstream: Upstream, tmp_path: Path
 ) -> None:
     tool = upstream.repository("tool", **{"setup.py": "raise SystemExit('code ran')\n"})
-    found, _ = prepare(f"git+{UPSTREAM}tool", tmp_path, upstream.mirrors)
-    (source,) = found.sources
+    prepared, _ = prepare(f"git+{UPSTREAM}tool", tmp_path, upstream.mirrors)
+    (source,) = prepared.sources
     assert (source.name, source.line) == ("", source.file.as_uri())
-    (named,) = found.with_names(lambda _: "mine").sources
+    (named,) = prepared.with_names(lambda _: "mine").sources
     assert named.line == f"mine @ {source.file.as_uri()}"
-    assert locked(found.with_names(lambda _: "mine"))["vcs"]["commit-id"] == upstream.head(tool)
+    assert locked(prepared.with_names(lambda _: "mine"))["vcs"]["commit-id"] == upstream.head(tool)
 
 
 def test_a_wheel_is_copied_and_locked_by_its_hash(folder: Path) -> None:
     path = folder / "wheel-1.0-py3-none-any.whl"
-    found, _ = prepare(str(path), folder)
+    prepared, _ = prepare(str(path), folder)
     digest = digest_of(reference(str(path)))
-    assert locked(found)["archive"] == {"path": str(path), "hashes": {"sha256": digest}}
-    assert found.sources[0].file.read_bytes() == path.read_bytes()
+    assert locked(prepared)["archive"] == {"path": str(path), "hashes": {"sha256": digest}}
+    assert prepared.sources[0].file.read_bytes() == path.read_bytes()
     (folder / "r.txt").write_text(f"{path} --hash=sha256:{HASH}\n")
     (wrong,) = read_additions([], [folder / "r.txt"], []).references
     with pytest.raises(InputError, match="does not have the given hash"):
@@ -211,9 +211,9 @@ def test_a_folder_is_copied_without_what_tools_leave_there(folder: Path) -> None
     assert digest_of(reference("./code")) == before
     (code / "more.py").write_text("x = 1\n")
     assert digest_of(reference("./code")) != before
-    found, _ = prepare("./code", folder)
-    assert names(found) == {"more.py": "", "pyproject.toml": ""}
-    assert locked(found)["directory"] == {"path": str(code)}
+    prepared, _ = prepare("./code", folder)
+    assert names(prepared) == {"more.py": "", "pyproject.toml": ""}
+    assert locked(prepared)["directory"] == {"path": str(code)}
 
 
 def test_data_beside_code_is_no_source(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,5 +251,5 @@ def test_links_of_a_file_count_from_its_folder_as_for_pip(
     file = tmp_path / "lists/requirements.txt"
     (tmp_path / "lists/wheels").mkdir(parents=True)
     file.write_text("-f wheels\nmine\n")
-    (found,) = read_additions([], [file], []).indexes
-    assert found.value == f"{tmp_path}/lists/wheels"
+    (index,) = read_additions([], [file], []).indexes
+    assert index.value == f"{tmp_path}/lists/wheels"

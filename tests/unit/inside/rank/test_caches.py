@@ -43,8 +43,8 @@ def context(root: Path, env: Mapping[str, str] = TASK, **options: bool) -> Conte
     return Context(env, node=Node(str(root)), platform=platform, options=Options(**options))
 
 
-def decided(found: Context) -> dict[str, Setting]:
-    return {setting.name: setting for setting in caches.settings(found)}
+def decided(rank: Context) -> dict[str, Setting]:
+    return {setting.name: setting for setting in caches.settings(rank)}
 
 
 def mounted(root: Path, point: Path, kind: str) -> None:
@@ -56,12 +56,12 @@ def mounted(root: Path, point: Path, kind: str) -> None:
 
 
 def test_caches_lie_in_one_folder_of_the_job_on_the_node(root: Path) -> None:
-    found = decided(context(root))
+    settings = decided(context(root))
     home = f"{root}/tmp/{OWN}-1.0"
-    assert found["MIOPEN_USER_DB_PATH"].value == f"{home}/miopen"
-    assert found["AITER_JIT_DIR"].value == f"{home}/aiter-2"
+    assert settings["MIOPEN_USER_DB_PATH"].value == f"{home}/miopen"
+    assert settings["AITER_JIT_DIR"].value == f"{home}/aiter-2"
     why = f"others are in /tmp; on the node, in {root}/tmp"
-    assert found["TMPDIR"] == Setting("TMPDIR", f"{home}/tmp", "lumi-g", why)
+    assert settings["TMPDIR"] == Setting("TMPDIR", f"{home}/tmp", "lumi-g", why)
     assert list((root / "tmp").iterdir()) == []
 
 
@@ -109,21 +109,21 @@ def test_the_token_stays_in_the_home_folder_unless_the_user_moves_it(
 def test_on_lumi_g_only_the_token_of_hugging_face_stays_in_the_home_folder(lumi: World) -> None:
     (lumi.root / "scratch/project_1").mkdir(parents=True)
     home = {"HOME": "/users/ada", "USER": "ada"}
-    found = lumi.settings({**TASK, **home, "SLURM_JOB_ACCOUNT": "project_1"})
+    settings = lumi.settings({**TASK, **home, "SLURM_JOB_ACCOUNT": "project_1"})
     # Of HF_HOME, libraries derive the folders of models, data sets, their code and assets.
-    assert found["HF_HOME"].value == f"{lumi.root}/scratch/project_1/ada/huggingface"
-    assert found["HF_TOKEN_PATH"].value == "/users/ada/.cache/huggingface/token"
+    assert settings["HF_HOME"].value == f"{lumi.root}/scratch/project_1/ada/huggingface"
+    assert settings["HF_TOKEN_PATH"].value == "/users/ada/.cache/huggingface/token"
 
 
 def test_the_folders_are_made_for_the_user_alone_whatever_the_umask(root: Path) -> None:
-    found = context(root)
-    made = decided(found)
+    rank = context(root)
+    made = decided(rank)
     umask = os.umask(0o777)
     try:
         caches.open_private(f"{root}/tmp/closed")
     finally:
         os.umask(umask)
-    caches.make(found)
+    caches.make(rank)
     for name in ("closed", f"{OWN}-1.0", f"{OWN}-1"):
         assert (root / "tmp" / name).stat().st_mode & 0o7777 == 0o700
     for name in ("MIOPEN_USER_DB_PATH", "AITER_JIT_DIR", "TMPDIR", "MIOPEN_CUSTOM_CACHE_DIR"):
@@ -131,9 +131,9 @@ def test_the_folders_are_made_for_the_user_alone_whatever_the_umask(root: Path) 
 
 
 def test_what_the_user_set_is_left_alone_and_not_made(root: Path) -> None:
-    found = context(root, {**TASK, "MIOPEN_USER_DB_PATH": f"{root}/mine"})
-    setting = decided(found)["MIOPEN_USER_DB_PATH"]
-    caches.make(found)
+    rank = context(root, {**TASK, "MIOPEN_USER_DB_PATH": f"{root}/mine"})
+    setting = decided(rank)["MIOPEN_USER_DB_PATH"]
+    caches.make(rank)
     assert (setting.value, setting.origin) == (f"{root}/mine", USER)
     assert not (root / "mine").exists()
     assert not (root / f"tmp/{OWN}-1.0/miopen").exists()
@@ -144,21 +144,21 @@ def test_a_tmpdir_is_taken_in_place_of_tmp_unless_nodes_share_it(root: Path, kin
     own = root / "job.1"
     own.mkdir(mode=0o700)
     mounted(root, own, kind)
-    found = decided(context(root, {**TASK, "TMPDIR": str(own)}))
-    setting = found["MIOPEN_USER_DB_PATH"]
+    settings = decided(context(root, {**TASK, "TMPDIR": str(own)}))
+    setting = settings["MIOPEN_USER_DB_PATH"]
     shared = kind != "tmpfs"
     assert setting.value == f"{root / 'tmp' if shared else own}/{OWN}-1.0/miopen"
     assert (f"{own}: it is on {kind}, which nodes share" in setting.why) == shared
-    assert found["TMPDIR"].origin == USER
+    assert settings["TMPDIR"].origin == USER
 
 
 def test_a_tmpdir_that_the_container_does_not_have_is_replaced_with_a_warning(root: Path) -> None:
     missing = f"{root}/local/1"
-    found = context(root, {**TASK, "TMPDIR": missing})
-    setting = decided(found)["TMPDIR"]
+    rank = context(root, {**TASK, "TMPDIR": missing})
+    setting = decided(rank)["TMPDIR"]
     assert (setting.value, setting.origin) == (f"{root}/tmp/{OWN}-1.0/tmp", "lumi-g")
     reason = f"TMPDIR={missing} is not a folder in the container"
-    assert found.warnings == [f"{reason} (bind it, or unset TMPDIR)"]
+    assert rank.warnings == [f"{reason} (bind it, or unset TMPDIR)"]
 
 
 def test_off_a_cluster_tmp_is_the_user_s_choice(root: Path) -> None:
@@ -200,11 +200,11 @@ def test_a_name_that_was_planted_is_left_and_ranks_take_the_next(root: Path, pla
 
 @PLANTED
 def test_what_is_planted_after_the_look_is_refused(root: Path, plant: Change) -> None:
-    found = context(root)
-    decided(found)
+    rank = context(root)
+    decided(rank)
     plant(root / f"tmp/{OWN}-1.0")
     with pytest.raises(LaunchError, match="cannot create a folder for caches") as caught:
-        caches.make(found)
+        caches.make(rank)
     assert caught.value.code == 3
 
 
@@ -231,9 +231,9 @@ def _take_every_name(tmp: Path) -> None:
 )
 def test_without_a_safe_folder_there_is_a_warning(root: Path, spoil: Change, reason: str) -> None:
     spoil(root / "tmp")
-    found = context(root)
-    assert decided(found)["TMPDIR"].value is None
-    (warning,) = found.warnings
+    rank = context(root)
+    assert decided(rank)["TMPDIR"].value is None
+    (warning,) = rank.warnings
     assert reason in warning
 
 
