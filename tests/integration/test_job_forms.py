@@ -109,17 +109,33 @@ def test_a_job_that_is_waited_for_prints_its_log_and_its_failure(
     assert "exit code" in died.stdout
 
 
+RUNS = "echo started; sleep 600"
+CONTINUES = f"[ -e saved ] || {{ touch saved; exit 3; }}; {RUNS}"
+"""It fails once, so that a second job continues the first one."""
+
+
 @pytest.mark.parametrize(
-    ("answer", "words"),
-    [(b"y\n", "is cancelled"), (b"\n", "goes on"), (None, "goes on")],
-    ids=["yes", "no", "without a terminal"],
+    ("options", "program", "answer", "words"),
+    [
+        ((), RUNS, b"y\n", "is cancelled"),
+        ((), RUNS, b"\n", "goes on"),
+        ((), RUNS, None, "goes on"),
+        (("--until-done", "--checkpoint", "saved"), CONTINUES, b"y\n", "is cancelled"),
+    ],
+    ids=["yes", "no", "without a terminal", "the second job of a chain"],
 )
 def test_ctrl_c_asks_whether_the_job_is_cancelled(
-    image: Path, cluster: Env, tmp_path: Path, answer: bytes | None, words: str
+    image: Path,
+    cluster: Env,
+    tmp_path: Path,
+    options: tuple[str, ...],
+    program: str,
+    answer: bytes | None,
+    words: str,
 ) -> None:
     screen, terminal = os.openpty()
-    program = ("sh", "-c", "echo started; sleep 600")
-    command = ("job", *CLUSTER, "--gpus", "1", "--wait", image, "--", *program)
+    start = (image, "--", "sh", "-c", program)
+    command = ("job", *CLUSTER, "--gpus", "1", *options, "--wait", *start)
     printed = tmp_path / "printed"
     with (
         printed.open("wb") as file,
@@ -143,8 +159,7 @@ def test_ctrl_c_asks_whether_the_job_is_cancelled(
     assert words in printed.read_text()
     running = jobs_of(cluster, tmp_path, form="%T")
     assert ("RUNNING" in running) == (words == "goes on")
-    number = re.search(r"job (\d+) is submitted", printed.read_text())
-    run(("scancel", "--quiet", number[1]), env=cluster)
+    run(("scancel", "--quiet", *jobs_of(cluster, tmp_path)), env=cluster)
     wait_for(lambda: not jobs_of(cluster, tmp_path))
 
 
