@@ -5,34 +5,45 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from ..conftest import ROOT
-from .conftest import lumicontainer, run
-from .processes import SECONDS, Env, jobs_of, started, until
+from .conftest import alone, lumicontainer, run
+from .processes import SECONDS, Env, jobs_of, started, until, wait_for
 
 CLUSTER = ("--recipes", ROOT / "tests/cluster", "--platform", "two-nodes", "--time", "10m")
+RANKS = ("--nodes", "2", "--gpus", "2")
 CHAIN = ("--until-done", "--checkpoint", "saved *", "--output", "%j.out", "--wait")
 TRAIN = """\
-import os, pickle, random, signal, sys, time
+import os, signal, sys, time
 from pathlib import Path
+import torch
+import torch.distributed as dist
 
-ENDS = {3: "limit", 5: "killed", 8: "limit", 10: "error", 12: "limit"} if sys.argv[1:] else {}
-rank, limit = int(os.environ["RANK"]), []
-saved, others = Path(f"saved {rank}"), Path(f"saved {1 - rank}")
+ENDS = dict(zip((3, 5, 8, 10, 12), sys.argv[1:]))
+limit, first, saved = [], 0, Path("saved state")
 signal.signal(signal.SIGUSR1, lambda *_: limit.append(True))
-random.seed(rank)
-weights, first = [0.0] * 8, 0
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+torch.manual_seed(0)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
+optimizer = torch.optim.Adam(model.parameters())
 if saved.exists():
-    weights, first, state = pickle.loads(saved.read_bytes())
-    random.setstate(state)
+    weights, moments, first = torch.load(saved)
+    model.load_state_dict(weights)
+    optimizer.load_state_dict(moments)
 
 def save(step):
-    Path(f"new {rank}").write_bytes(pickle.dumps((weights, step, random.getstate())))
-    Path(f"new {rank}").rename(saved)
-    while not others.exists() or pickle.loads(others.read_bytes())[1] != step:
-        time.sleep(0.05)
+    if rank == 0:
+        torch.save((model.state_dict(), optimizer.state_dict(), step), "new")
+        Path("new").rename(saved)
+    dist.barrier()
 
 for step in range(first, 15):
-    weights = [each + 0.1 * (random.gauss(1, 1) - each) for each in weights]
+    random = torch.Generator().manual_seed(2 * step + rank)
+    optimizer.zero_grad()
+    model(torch.randn(4, 8, generator=random)).square().mean().backward()
+    optimizer.step()
     if end := ENDS.get(step):
         save(step + 1)
         print(f"{end} in step {step}", flush=True)
@@ -45,7 +56,9 @@ for step in range(first, 15):
         if rank:
             sys.exit(3)
         time.sleep(600)
-Path(f"weights {rank}").write_text(" ".join(map(float.hex, weights)))
+weights = [each.detach().numpy().tobytes() for each in model.parameters()]
+Path(f"weights {rank}").write_bytes(b"".join(weights))
+dist.destroy_process_group()
 """
 
 
@@ -66,17 +79,36 @@ class Limits:
         return self._waiting.poll() is not None
 
 
-def test_a_program_that_is_interrupted_five_times_ends_with_the_same_weights(
-    image: Path, cluster: Env, tmp_path: Path
+INTERRUPTIONS = {
+    "": ("limit", "killed", "limit", "error", "limit"),
+    "torchrun": ("limit", "killed"),
+}
+"""By launcher; without one, Slurm starts the ranks."""
+
+
+@pytest.fixture(scope="module")
+def weights(
+    image: Path, running_cluster: Env, tmp_path_factory: pytest.TempPathFactory
+) -> set[bytes]:
+    """Return the weights of all ranks at the end of a job without an interruption."""
+    folder = tmp_path_factory.mktemp("once")
+    (folder / "train.py").write_text(TRAIN)
+    words = (*CLUSTER, *RANKS, "--wait", image, "--", "train.py")
+    with alone():
+        lumicontainer("job", *words, cwd=folder, env=running_cluster, code=0)
+    return {path.read_bytes() for path in folder.glob("weights ?")}
+
+
+@pytest.mark.parametrize("launcher", INTERRUPTIONS, ids=["five times", "under torchrun"])
+def test_a_program_that_is_interrupted_ends_with_the_same_weights(
+    image: Path, weights: set[bytes], cluster: Env, tmp_path: Path, launcher: str
 ) -> None:
-    once, often = tmp_path / "once", tmp_path / "a b"
-    for folder in (once, often):
-        folder.mkdir()
-        (folder / "train.py").write_text(TRAIN)
-    shape = (*CLUSTER, "--nodes", "2", "--gpus", "2")
-    words = (*shape, "--wait", image, "--", "train.py")
-    lumicontainer("job", *words, cwd=once, env=cluster, code=0)
-    words = (*shape, *CHAIN, image, "--", "train.py", "--interrupted")
+    often = tmp_path / "a b"
+    often.mkdir()
+    (often / "train.py").write_text(TRAIN)
+    interruptions = INTERRUPTIONS[launcher]
+    shape = (*RANKS, *(("--launcher", launcher) if launcher else ()))
+    words = (*CLUSTER, *shape, *CHAIN, image, "--", "train.py", *interruptions)
     command = (sys.executable, "-m", "lumicontainer", "job", *words)
     with started(command, cwd=often, env=cluster) as waiting:
         limits = Limits(often, cluster, waiting)
@@ -86,10 +118,38 @@ def test_a_program_that_is_interrupted_five_times_ends_with_the_same_weights(
     assert waiting.returncode == 0, printed + errors
     jobs = sorted(often.glob("*.out"), key=lambda log: int(log.stem))
     ends = [{*re.findall("(?m)^(limit|killed|error) in", log.read_text())} for log in jobs]
-    assert ends == [{"limit"}, {"killed"}, {"limit"}, {"error"}, {"limit"}, set()]
-    for name in ("weights 0", "weights 1"):
-        assert (often / name).read_bytes() == (once / name).read_bytes()
+    assert ends == [*({each} for each in interruptions), set()]
+    assert {path.read_bytes() for path in often.glob("weights ?")} == weights
+    assert len(weights) == 1
     assert "until-done: the program is done" in printed
+
+
+SAVES = """\
+import os, signal, sys
+from pathlib import Path
+
+saved = Path(f"saved {os.environ['RANK']}")
+if saved.exists():
+    sys.exit(print("it continues"))
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+signal.sigwait([signal.SIGUSR1])
+saved.touch()
+"""
+
+
+def test_the_signal_that_slurm_sends_before_a_time_limit_lets_the_program_save(
+    image: Path, cluster: Env, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(SAVES)
+    written = (*CLUSTER, "--gpus", "2", *CHAIN[:-1], image, "--", "train.py")
+    script = lumicontainer("job", *written, cwd=tmp_path, env=cluster, code=0).stdout
+    (tmp_path / "job.sh").write_text(script)
+    limit = ("--time=1", "--signal=B:USR1@1")
+    run(("sbatch", *limit, "job.sh"), cwd=tmp_path, env=cluster)
+    wait_for(lambda: not jobs_of(cluster, tmp_path))
+    first, second = sorted(tmp_path.glob("*.out"), key=lambda log: int(log.stem))
+    assert f"until-done: job {second.stem} continues job {first.stem}" in first.read_text()
+    assert second.read_text().count("it continues") == 2
 
 
 def test_a_program_that_never_saves_ends_after_its_restarts(
