@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from lumicontainer.api.values import OnProgress, progress_of
 from lumicontainer.building.file_output import FileOutput, check_output
 from lumicontainer.errors import InputError, Problem
+from lumicontainer.host.connections import Connections
 from lumicontainer.host.site import host_trust
 from lumicontainer.host.transfers import Client
 from lumicontainer.image import sif
@@ -76,11 +77,13 @@ def push(request: PushRequest, on_progress: OnProgress | None = None) -> SharedI
     sif.partitions(request.image)
     bill = object_bytes(request.image, sif.BILL) or b""
     config = recorded_config(request.image) if request.form == ORDINARY else None
-    client = Client(host_trust(), find_login(reference))
+    login = find_login(reference)
     with (
         progress_of(on_progress) as progress,
-        reporting("cannot push the image", reference, client.login),
+        reporting("cannot push the image", reference, login),
+        Connections() as connections,
     ):
+        client = Client(host_trust(), login, connections)
         repository = RemoteImage(reference, client, Total(budget.IMAGE))
         words = (request.image, repository, progress)
         if config:
@@ -101,11 +104,13 @@ def pull(request: PullRequest, on_progress: OnProgress | None = None) -> SharedI
     output = (request.output or _output_for(reference)).absolute()
     check_output(output)
     FileOutput(output).require_replaceable()
-    client = Client(host_trust(), find_login(reference))
+    login = find_login(reference)
     with (
         progress_of(on_progress) as progress,
-        reporting("cannot pull the image", reference, client.login),
+        reporting("cannot pull the image", reference, login),
+        Connections() as connections,
     ):
+        client = Client(host_trust(), login, connections)
         repository = RemoteImage(reference, client, Total(budget.IMAGE))
         pulled = pull_image(repository, output, progress)
     return SharedImage(str(reference.by_digest(pulled.digest)), *pulled, output)

@@ -21,6 +21,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import Request
 
+from lumicontainer.host.connections import Connections, Ended, Lease
 from lumicontainer.system import budget
 from lumicontainer.system.budget import LimitError, Pace, Transfer
 
@@ -29,7 +30,7 @@ _BUSY = {408, 429, 500, 502, 503, 504}
 """The answers after which curl --retry repeats a download."""
 _SECONDS = re.compile(r"[0-9]{1,9}")
 _PIECE = 1 << 20
-_SENT_AT_ONCE = 64 << 10
+_SENT_AT_ONCE = 256 << 10
 """Bytes that must be sent within the silence that a transfer allows."""
 T = TypeVar("T")
 
@@ -87,6 +88,8 @@ class Client:
 
     trust: Path | None
     login: Login = NO_LOGIN
+    connections: Connections | None = None
+    """The connections that wait between requests; each serves one request if None."""
     _granted: dict[str, str] = field(default_factory=dict)
     """By server: the value of ``Authorization`` that it accepted last."""
 
@@ -184,7 +187,7 @@ class Client:
             # A registry redirects to a store of others, which gets no token.
             request.add_unredirected_header("Authorization", authorization)
         try:
-            answer: HTTPResponse = _opener(self._context, pace).open(
+            answer: HTTPResponse = _opener(self._context, pace, self.connections).open(
                 request, timeout=pace.patience()
             )
         except OverflowError as error:
@@ -329,15 +332,23 @@ class _Pieces(BufferedReader):
 
 
 class _PacedResponse(HTTPResponse):
-    def __init__(self, sock: socket, *words: Any, pace: Pace, **named: Any) -> None:
+    def __init__(
+        self, sock: socket, *words: Any, pace: Pace, ended: Ended = lambda _: None, **named: Any
+    ) -> None:
         super().__init__(sock, *words, **named)
         self.fp.close()
         self.fp = _Pieces(_PacedReader(sock, pace))
+        self._ended = ended
+
+    def close(self) -> None:
+        super().close()
+        # What is left of an answer would be taken for the next one.
+        self._ended(self.length == 0 and not self.chunked and not self.will_close)
+        self._ended = lambda _: None
 
 
-def _connect(kind: type[HTTPConnection], pace: Pace, host: str, **named: Any) -> HTTPConnection:
+def _connect(kind: type[HTTPConnection], host: str, **named: Any) -> HTTPConnection:
     connection = kind(host, **named)
-    connection.response_class = partial(_PacedResponse, pace=pace)  # type: ignore[assignment]
     connection.blocksize = _SENT_AT_ONCE
     connection.request = partial(_send, connection, connection.request)  # type: ignore[method-assign]
     return connection
@@ -367,15 +378,20 @@ class _Redirects(urllib_request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def _opener(context: ssl.SSLContext, pace: Pace) -> urllib_request.OpenerDirector:
+def _opener(
+    context: ssl.SSLContext, pace: Pace, connections: Connections | None
+) -> urllib_request.OpenerDirector:
     """Return what opens URLs by http and https, and by no other protocol."""
     opener = urllib_request.OpenerDirector()
     plain, safe = urllib_request.HTTPHandler(), urllib_request.HTTPSHandler(context=context)
-    plain.http_open = lambda req: plain.do_open(  # type: ignore[method-assign]
-        partial(_connect, HTTPConnection, pace), req
-    )
+
+    def lend(kind: type[HTTPConnection]) -> Any:
+        respond = partial(_PacedResponse, pace=pace)
+        return partial(Lease, connections, partial(_connect, kind), respond)
+
+    plain.http_open = lambda req: plain.do_open(lend(HTTPConnection), req)  # type: ignore[method-assign]
     safe.https_open = lambda req: safe.do_open(  # type: ignore[method-assign]
-        partial(_connect, HTTPSConnection, pace), req, context=context
+        lend(HTTPSConnection), req, context=context
     )
     rest = (urllib_request.ProxyHandler(), urllib_request.UnknownHandler(), _Redirects())
     errors = (urllib_request.HTTPDefaultErrorHandler(), urllib_request.HTTPErrorProcessor())

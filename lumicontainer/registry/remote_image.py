@@ -87,6 +87,7 @@ class RemoteImage:
             repeat(lambda end: self._client.ask(call, budget.BLOB_STATE, end), budget.BLOB_STATE)
         except HTTPError as error:
             if error.code == 404:
+                error.close()
                 return False
             raise
         return True

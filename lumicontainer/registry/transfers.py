@@ -6,7 +6,7 @@ from threading import Lock
 from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
 
-_AT_ONCE = 8
+THREADS = 8
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ class Transfers:
     def __init__(self, total: int, reached: Callable[[int, int], None]) -> None:
         self._failure: BaseException | None = None
         self._done, self._total, self._reached, self._lock = 0, total, reached, Lock()
-        self._pool = ThreadPoolExecutor(_AT_ONCE)
+        self._pool = ThreadPoolExecutor(THREADS)
 
     def __enter__(self) -> Self:
         return self

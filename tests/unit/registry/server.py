@@ -50,6 +50,9 @@ class Registry:
     received: int = 0
     ranges: bool = True
     lists_referrers: bool = False
+    keeps: bool = False
+    """Whether a connection may serve many requests."""
+    connections: int = 0
 
     def count(self, method: str, part: str = "") -> int:
         """Return how many requests of a method came."""
@@ -61,6 +64,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def __init__(self, registry: Registry, *words: Any) -> None:
         self.registry = registry
+        registry.connections += 1
         super().__init__(*words)
 
     def do_GET(self) -> None:
@@ -82,8 +86,8 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
     def _serve(self, method: str) -> None:
-        self.close_connection = True
         registry, path = self.registry, self.path
+        self.close_connection = not registry.keeps
         registry.requests.append((method, path))
         registry.logins += self.headers.get_all("Authorization", [])
         size = int(self.headers.get("Content-Length", 0))

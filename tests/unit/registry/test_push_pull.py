@@ -12,6 +12,7 @@ from random import Random
 import pytest
 
 from lumicontainer.errors import DownloadError, LumicontainerError, SpaceError
+from lumicontainer.host.connections import Connections
 from lumicontainer.host.transfers import NO_LOGIN, Client, Login
 from lumicontainer.registry import cutting, remote_image
 from lumicontainer.registry.artifacts import SHA256, SIZE
@@ -21,6 +22,7 @@ from lumicontainer.registry.image_name import parse_image_name
 from lumicontainer.registry.pull import Pulled, pull_image
 from lumicontainer.registry.push import Pushed, push_image
 from lumicontainer.registry.remote_image import RemoteImage
+from lumicontainer.registry.transfers import THREADS
 from lumicontainer.system import budget
 from lumicontainer.system.budget import Total
 from lumicontainer.system.terminal.progress import Progress
@@ -34,9 +36,10 @@ TRANSFERS = ("MANIFEST", "TOKEN", "LAYER", "BLOB_STATE", "UPLOAD")
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let images of 100 KB have many blobs, and let nobody wait."""
-    monkeypatch.setattr(cutting, "LEAST", 2048)
+    monkeypatch.setattr(cutting, "REACH", 2048)
     monkeypatch.setattr(cutting, "MOST", 16384)
-    monkeypatch.setattr(cutting, "_MARK", re.compile(rb"\xC0[\x00-\x0f].|\xDE[\x00-\x0f]."))
+    monkeypatch.setattr(cutting, "_SMALLEST", 512)
+    monkeypatch.setattr(cutting, "_MARK", re.compile(rb"[\xC0\xDE][\x00-\x0f]"))
     monkeypatch.setattr(remote_image, "_CHUNK", 30_000)
     for name in TRANSFERS:
         limits = getattr(budget, name)._replace(pauses=(0, 0, 0), longest_pause=1)
@@ -115,6 +118,20 @@ def test_the_blobs_joined_in_their_order_are_the_image(registry: Registry, image
     layers: list[dict[str, str]] = manifest(registry)["layers"]  # type: ignore[assignment]
     assert len(layers) > 5
     assert b"".join(registry.blobs[each["digest"]] for each in layers) == image.read_bytes()
+
+
+def test_each_thread_has_one_connection(registry: Registry, image: Path) -> None:
+    registry.keeps = True
+    with Connections() as connections, Progress("json") as progress:
+        client = Client(None, connections=connections)
+        name = parse_image_name(f"oci://{registry.host}/team/image:1")
+        there = RemoteImage(name, client, Total(budget.IMAGE))
+        push_image(image, there, progress, whole=False)
+        pull_image(there, image.with_name("new.sif"), progress)
+    assert image.with_name("new.sif").read_bytes() == image.read_bytes()
+    assert len(registry.requests) > 30
+    # One more asks whether the registry speaks https, and is refused.
+    assert registry.connections <= THREADS + 1
 
 
 def test_a_second_push_sends_the_manifest_alone(registry: Registry, image: Path) -> None:
