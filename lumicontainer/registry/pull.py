@@ -151,7 +151,7 @@ class _Pull:
         if arrival.joined and not self._is_there(piece):
             arrival.restart()
             self._repository.fetch_blob(piece.digest, piece.size, arrival)
-        if not self._is_there(piece):
+        if not (arrival.has_come(piece) or self._is_there(piece)):
             what = "a blob of the image does not have its digest"
             where, why = str(self._repository.reference), f"expected {piece.digest}"
             hint = "push the image again; if it stays so, the registry is damaged"
@@ -165,10 +165,12 @@ class _Arrival:
     def __init__(self, file: int, offset: int, done: int, transfers: Transfers) -> None:
         self.done, self.fetched, self.joined = done, 0, False
         self._file, self._offset, self._transfers = file, offset, transfers
+        self._sha256 = hashlib.sha256()
         transfers.add(done)
 
     def write(self, piece: bytes) -> None:
         """Write the next bytes."""
+        self._sha256.update(piece)
         view = memoryview(piece)
         while view:
             written = os.pwrite(self._file, view, self._offset + self.done)
@@ -179,3 +181,8 @@ class _Arrival:
     def restart(self) -> None:
         """Forget all bytes: they come again."""
         self.done, self.joined = 0, False
+        self._sha256 = hashlib.sha256()
+
+    def has_come(self, piece: Piece) -> bool:
+        """Return whether a whole blob has come since the last start."""
+        return self._sha256.hexdigest() == piece.sha256
