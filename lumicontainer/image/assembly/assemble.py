@@ -234,6 +234,11 @@ class _Data:
         self._reached(self._copied)
 
 
+def data_ranges(layer: Squashfs) -> list[Range]:
+    """Return where the data of each file are, and each block with the ends of files, in order."""
+    return sorted({*_blocks(layer.files), *map(_place, layer.fragments)})
+
+
 def _tails(files: Iterable[Node], block_size: int) -> dict[int, set[Range]]:
     """Return the parts of each fragment that are ends of ``files``."""
     tails: defaultdict[int, set[Range]] = defaultdict(set)

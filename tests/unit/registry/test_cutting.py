@@ -22,10 +22,11 @@ MEAN = 6000
 
 @pytest.fixture(autouse=True)
 def _short_blobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cutting, "LEAST", 2048)
+    monkeypatch.setattr(cutting, "REACH", 3000)
+    monkeypatch.setattr(cutting, "LARGE", 50_000)
     monkeypatch.setattr(cutting, "MOST", 65536)
     monkeypatch.setattr(cutting, "_SMALLEST", 512)
-    monkeypatch.setattr(cutting, "_MARK", re.compile(rb"\xC0\xDE|\xC0[\x00-\x0f]."))
+    monkeypatch.setattr(cutting, "_MARK", re.compile(rb"[\xC0\xDE][\x00-\x0f]"))
     monkeypatch.setattr(cutting, "_PIECE", 4096)
 
 
@@ -102,6 +103,20 @@ def test_a_file_that_is_no_image_of_ours_is_cut_too(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(start + rest)
     (tmp_path / "b").write_bytes(start[:30_000] + b"added" + rest)
     assert new_bytes(cut(tmp_path / "b"), cut(tmp_path / "a")) < 30_000 + 5 * MEAN
+
+
+def test_a_large_file_shares_no_blob_with_others(tmp_path: Path) -> None:
+    large = {b"1-9z": Random(7).randbytes(200_000)}
+    older = cut(image_of(tmp_path, "old", Tree({**files(1, 20), **large})))
+    newer = cut(image_of(tmp_path, "new", Tree({**files(2, 20), **large})))
+    shared = {each.sha256 for each in older.pieces} & {each.sha256 for each in newer.pieces}
+    sizes = sorted(each.size for each in newer.pieces if each.sha256 in shared)
+    assert sizes == sorted([cutting.MOST] * 3 + [200_000 - 3 * cutting.MOST])
+
+
+def test_the_same_mark_everywhere_makes_few_blobs(tmp_path: Path) -> None:
+    (tmp_path / "marks").write_bytes(b"\xc0\x00" * 300_000)
+    assert min(each.size for each in cut(tmp_path / "marks").pieces) >= cutting.REACH
 
 
 def test_a_file_without_marks_is_cut_at_the_largest_size(tmp_path: Path) -> None:
