@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from lumicontainer.api.values import OnProgress, progress_of
 from lumicontainer.building.file_output import FileOutput, check_output
 from lumicontainer.errors import InputError, Problem
-from lumicontainer.host.connections import Connections
 from lumicontainer.host.site import host_trust
 from lumicontainer.host.transfers import Client
 from lumicontainer.image import sif
@@ -22,6 +21,7 @@ from lumicontainer.registry.push import push_image
 from lumicontainer.registry.remote_image import RemoteImage
 from lumicontainer.system import budget
 from lumicontainer.system.budget import Total
+from lumicontainer.system.connections import Connections
 
 PARTS, WHOLE, ORDINARY = "parts", "sif", "oci"
 FORMS = (PARTS, WHOLE, ORDINARY)

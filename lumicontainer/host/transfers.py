@@ -21,9 +21,9 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import Request
 
-from lumicontainer.host.connections import Connections, Ended, Lease
 from lumicontainer.system import budget
 from lumicontainer.system.budget import LimitError, Pace, Transfer
+from lumicontainer.system.connections import Connections, Ended, Lease
 
 _CHALLENGE = re.compile(r'(?<!\w)(\w++)="([^"]*)"')
 _BUSY = {408, 429, 500, 502, 503, 504}

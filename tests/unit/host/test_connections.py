@@ -8,9 +8,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from lumicontainer.host.connections import Connections
 from lumicontainer.host.transfers import Client, HttpRequest
 from lumicontainer.system.budget import Transfer
+from lumicontainer.system.connections import Connections
 
 pytestmark = pytest.mark.slow
 LIMITS = Transfer(1 << 20, pauses=())

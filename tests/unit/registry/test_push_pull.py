@@ -12,7 +12,6 @@ from random import Random
 import pytest
 
 from lumicontainer.errors import DownloadError, LumicontainerError, SpaceError
-from lumicontainer.host.connections import Connections
 from lumicontainer.host.transfers import NO_LOGIN, Client, Login
 from lumicontainer.registry import cutting, remote_image
 from lumicontainer.registry.artifacts import SHA256, SIZE
@@ -25,6 +24,7 @@ from lumicontainer.registry.remote_image import RemoteImage
 from lumicontainer.registry.transfers import THREADS
 from lumicontainer.system import budget
 from lumicontainer.system.budget import Total
+from lumicontainer.system.connections import Connections
 from lumicontainer.system.terminal.progress import Progress
 
 from .server import Registry, Reply, serving
