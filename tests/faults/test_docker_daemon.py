@@ -263,6 +263,19 @@ def test_a_full_disk_in_a_pull_is_named(server: Daemon, tmp_path: Path) -> None:
         _pull(tmp_path)
 
 
+def test_a_pull_runs_no_program_that_docker_s_configuration_names(
+    server: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, ran = tmp_path / "docker-credential-of-others", tmp_path / "ran"
+    program.write_text(f"#!/bin/sh\ntouch {ran}\necho '{{}}'\n")
+    program.chmod(0o755)
+    (tmp_path / "config.json").write_text(json.dumps({"credsStore": "of-others"}))
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    _pull(tmp_path)
+    assert not ran.exists()
+
+
 WITHOUT_END = [
     (_leftovers, "GET version", "blanks"),
     (_leftovers, "GET containers", "blanks"),

@@ -140,12 +140,16 @@ def _require_whole(archive: Path, image: str) -> None:
 
 
 def _pull(client: Any, image: str) -> None:
-    """Get an image from its registry; a tag may name another image there than here."""
+    """Get an image from its registry; a tag may name another image there than here.
+
+    No login is sent, as for bases in other runtimes: the client would run programs that Docker's
+    configuration names, without limits.
+    """
     if "@sha256:" in image and _has(client, image):
         return
     try:
         with refusals():
-            for row in read_rows(client.api.pull(image, stream=True)):
+            for row in read_rows(client.api.pull(image, stream=True, auth_config={})):
                 if error := row.get("error"):
                     raise refused_by_daemon("cannot get the image of the base", str(error))
                 if "progress" not in row:
