@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Any, Self
 
 Ended = Callable[[bool], None]
-"""Is told at the end of an answer whether the connection can serve another request."""
+"""Gets, at the end of an answer, whether the connection can serve another request."""
 Connect = Callable[..., HTTPConnection]
 """Makes a connection to a host."""
 
