@@ -24,11 +24,13 @@ class Choice(NamedTuple):
     refusals: Mapping[str, Problem]
 
     def describe(self) -> str:
-        """Return one line about it."""
+        """Return one line about it, and another one if a step of it lacks a limit."""
         refusals = self.refusals.items()
         rows = ((name, each.what, " ".join(each.why.split())) for name, each in refusals)
         why = "; ".join(": ".join(filter(None, row)) for row in rows)
-        return f"runtime: {self.runtime.name}" + (f" ({why})" if why else "")
+        line = f"runtime: {self.runtime.name}" + (f" ({why})" if why else "")
+        lacking = self.runtime.unlimited
+        return f"{line}\nnot limited: {lacking}" if lacking else line
 
 
 def usable(name: str) -> Runtime:

@@ -18,6 +18,7 @@ from lumicontainer.sandbox.runtimes.runtime import Base, Runtime, Sandbox
 from lumicontainer.sandbox.workspace import DOCKER
 from lumicontainer.system.files.temporary import temporary_root
 from lumicontainer.system.files.user_cache import cache_root
+from lumicontainer.system.programs.patience import LARGEST
 
 _SITE = "/tmp/.lumicontainer"
 
@@ -26,6 +27,7 @@ class Docker(Runtime):
     """Implement ``Runtime`` by containers of Docker."""
 
     name = DOCKER
+    unlimited = f"the bytes that a step writes ({LARGEST.variable} has no effect)"
     unproven = "the start modes of Apptainer"
 
     def require_host(self) -> None:

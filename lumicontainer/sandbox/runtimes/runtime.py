@@ -58,6 +58,8 @@ class Runtime(Protocol):
     """Whether the checks may run in the tree in place of the image."""
     overlays: bool = False
     """Whether a program apart runs on the packed layers, without a tree of its own."""
+    unlimited: str = ""
+    """The limit of a step that its programs do not have; empty if they have all."""
     unproven: str = ""
     """The facts that the checks of an image cannot prove; empty if they prove everything."""
 
