@@ -1,5 +1,6 @@
 """A lock holds as long as its block, on every file system that has locks."""
 
+import ast
 import errno
 import fcntl
 import os
@@ -7,7 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,6 +17,8 @@ import pytest
 from lumicontainer.errors import HostError
 from lumicontainer.system import flock
 from lumicontainer.system.files import partial, temporary
+
+from ...conftest import ROOT
 
 LOCKING = {
     "LUMICONTAINER_CACHE": lambda folder: flock.exclusive(folder / "x.make"),
@@ -41,6 +44,34 @@ def test_only_files_are_locked_and_they_are_open_for_writing(
     monkeypatch.setattr(fcntl, "flock", record)
     LOCKING[setting](tmp_path)
     assert locked == [(True, True)]
+
+
+ONE_PLACE = {"system/flock.py": {"share", "lock_file"}}
+"""The functions that lock the files by which nodes wait for each other."""
+OF_THE_NODE = {
+    "inside/rank/batons.py": {"hold"},
+    "inside/rank/cache_removal.py": {"_hold", "_remove"},
+    "system/files/temporary.py": {"keep_from_cleaners"},
+}
+"""Those that lock a folder which no other node uses: the ranks' caches, and, for systemd-tmpfiles
+of the same node, the folder of a build."""
+
+
+def functions_that_lock(file: Path) -> Iterator[str]:
+    """Yield the functions of a module that take a lock from the system."""
+    for function in ast.walk(ast.parse(file.read_text())):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            for node in ast.walk(function):
+                match node:
+                    case ast.Attribute(ast.Name("fcntl" | "os"), "flock" | "lockf"):
+                        yield function.name
+
+
+def test_locks_between_nodes_are_taken_in_one_place() -> None:
+    package = ROOT / "lumicontainer"
+    found = {str(file.relative_to(package)): file for file in package.rglob("*.py")}
+    locking = {name: set(functions_that_lock(file)) for name, file in found.items()}
+    assert {name: each for name, each in locking.items() if each} == ONE_PLACE | OF_THE_NODE
 
 
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK])
