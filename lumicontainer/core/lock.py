@@ -19,7 +19,7 @@ from lumicontainer.core.yaml import readers, validators
 from lumicontainer.core.yaml.nodes import Node
 from lumicontainer.core.yaml.parse import read_document
 from lumicontainer.core.yaml.record import SAME_LEVEL, fields_of
-from lumicontainer.core.yaml.urls import find_url_fault
+from lumicontainer.core.yaml.urls import find_url_fault, without_secrets
 from lumicontainer.core.yaml.validators import Line, Name
 from lumicontainer.errors import Problems
 
@@ -44,7 +44,10 @@ _PINS: dict[str, readers.Reader[readers.Text]] = {
 
 
 _INDEX = readers.checked(
-    readers.matching(r"https://[A-Za-z0-9][A-Za-z0-9._~/%+:-]*", "a URL by https"), find_url_fault
+    readers.matching(
+        r"https://[A-Za-z0-9][A-Za-z0-9._~/%+:-]*", "a URL by https", shown=without_secrets
+    ),
+    find_url_fault,
 )
 
 

@@ -10,6 +10,7 @@ from lumicontainer.core.yaml.urls import find_url_fault, without_secrets
 from lumicontainer.errors import INPUT_WRONG, InputError
 from lumicontainer.extending.reading.additions import read_additions
 from lumicontainer.host.mirrors import read_mirrors
+from lumicontainer.system.terminal import masking
 
 from ..cli.conftest import Run, lumicontainer
 from ..conftest import HELLO, Write
@@ -37,6 +38,13 @@ OTHERS = [
     "https://[::1::]/c",
     "file://[x/c",
 ]
+
+
+@pytest.fixture(autouse=True)
+def no_known_secrets() -> None:
+    """Let no mask of another test hide what a message shows."""
+    masking._hidden.clear()
+
 
 Door = Callable[[Path, str], str]
 
@@ -181,6 +189,42 @@ def test_a_mirror_of_images_has_no_password(to: str) -> None:
     with pytest.raises(InputError, match="holds a password") as caught:
         read_mirrors([f"docker://docker.io/={to.format(CANARY)}"])
     assert CANARY not in str(caught.value)
+
+
+IMAGES = {
+    "a base": ("init", "mine", "--base-image", "docker://{0}/x:1"),
+    "a base of another form": ("init", "mine", "--base-image", "oci://{0}/x:1"),
+    "a push": ("push", "x.sif", "oci://{0}/x:1"),
+    "a pull": ("pull", "oci://{0}/x:1"),
+    "layers to take": ("build", "hello", "--dry-run", "--cache-from", "oci://{0}/x"),
+    "layers to send": ("build", "hello", "--dry-run", "--cache-to", "oci://{0}/x"),
+}
+
+
+@pytest.mark.parametrize("words", IMAGES.values(), ids=IMAGES)
+def test_no_image_of_a_registry_is_named_with_a_secret(
+    words: tuple[str, ...], lumicontainer: Run, write: Write, tmp_path: Path
+) -> None:
+    place = ("--recipes", write(HELLO)) if "hello" in words else ()
+    (tmp_path / "x.sif").write_bytes(b"")
+    done = lumicontainer(
+        *(word.format(f"me:{CANARY}@host.invalid") for word in words), *place, cwd=tmp_path
+    )
+    assert done.returncode == INPUT_WRONG, done.stderr
+    assert "error: " in done.stderr
+    assert CANARY not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("end", ["", "@sha256:12"])
+def test_no_recipe_names_a_base_with_a_secret(end: str, lumicontainer: Run, write: Write) -> None:
+    base = HELLO["layers/tiny/layer.yaml"]
+    base = base.replace("debian:bookworm", f"me:{CANARY}@host.invalid/x:1{end}")
+    recipes = write({**HELLO, "layers/tiny/layer.yaml": base})
+    done = lumicontainer("check", "hello", "--recipes", recipes)
+    assert done.returncode == INPUT_WRONG
+    assert "expected an image such as debian:bookworm" in done.stderr
+    assert f"got 'host.invalid/x:1{end}'" in done.stderr
+    assert CANARY not in done.stdout + done.stderr
 
 
 GOOD = [

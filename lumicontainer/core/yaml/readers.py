@@ -187,15 +187,17 @@ def exact_integer(value: int) -> Reader[int]:
     )
 
 
-def matching(pattern: str, form: str, place: str = "") -> Reader[Text]:
+def matching(
+    pattern: str, form: str, place: str = "", shown: Callable[[str], str] = str
+) -> Reader[Text]:
     """Return a reader of text that must match ``pattern`` from end to end.
 
-    ``place`` is that of ``habits``, for the hint.
+    ``place`` is that of ``habits``, for the hint. ``shown`` takes out what no message may show.
     """
 
     def fault(value: str) -> Fault | None:
         good = re.fullmatch(pattern, value)
-        wrong = Fault(f"expected {form}, got '{value}'", hint=habit_hint(place, value))
+        wrong = Fault(f"expected {form}, got '{shown(value)}'", hint=habit_hint(place, value))
         return None if good else wrong
 
     return checked(text, fault, pattern=f"^(?:{pattern})$")

@@ -9,7 +9,7 @@ from lumicontainer.core import habits
 from lumicontainer.core.apptainer_syntax import hazard
 from lumicontainer.core.yaml import readers
 from lumicontainer.core.yaml.nodes import Node
-from lumicontainer.core.yaml.urls import HTTP, HTTPS, find_url_fault
+from lumicontainer.core.yaml.urls import HTTP, HTTPS, find_url_fault, without_secrets
 from lumicontainer.errors import Fault, Problems
 
 ACCELERATORS = ("cpu", "rocm")
@@ -51,11 +51,19 @@ script = readers.matching(
 
 _PLAIN = "[A-Za-z0-9._~/%+,=&?@:-]"
 https_url = readers.checked(
-    readers.matching(rf"https://[A-Za-z0-9]{_PLAIN}*", "a URL of plain characters by https"),
+    readers.matching(
+        rf"https://[A-Za-z0-9]{_PLAIN}*",
+        "a URL of plain characters by https",
+        shown=without_secrets,
+    ),
     find_url_fault,
 )
 http_url = readers.checked(
-    readers.matching(rf"https?://[A-Za-z0-9]{_PLAIN}*", "a URL of plain characters by https"),
+    readers.matching(
+        rf"https?://[A-Za-z0-9]{_PLAIN}*",
+        "a URL of plain characters by https",
+        shown=without_secrets,
+    ),
     partial(find_url_fault, schemes=(HTTPS, HTTP), pinned=True),
 )
 sha256 = readers.matching(r"[0-9a-f]{64}", "64 hexadecimal digits")
@@ -63,9 +71,17 @@ commit = readers.matching(
     rf"[0-9a-f]{{7,{WHOLE_COMMIT}}}", f"a commit of 7 to {WHOLE_COMMIT} hexadecimal digits"
 )
 DOCKER_IMAGE = r"[A-Za-z0-9][A-Za-z0-9._/:-]*(@sha256:[0-9a-f]{64})?"
+
+
+def _without_login(image: str) -> str:
+    name, at, digest = image.partition("@sha256:")
+    return f"{without_secrets(name)}{at}{digest}"
+
+
 docker_image = readers.matching(
     DOCKER_IMAGE,
     "an image such as debian:bookworm, with or without @sha256: and 64 hexadecimal digits",
+    shown=_without_login,
 )
 _APT_NAME = r"[a-z0-9][a-z0-9+.-]*[a-z0-9+.](?::[a-z0-9-]*[a-z0-9])?"
 _APT_VERSION = r"(?:[0-9]+:)?[0-9](?:[A-Za-z0-9.+~-]*[A-Za-z0-9.+~])?"

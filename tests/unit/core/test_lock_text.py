@@ -105,7 +105,15 @@ def test_an_entry_is_either_pinned_or_open(more: str) -> None:
     assert "either 'pin' or 'unpinned'" in refused(f"url: x{more}").what
 
 
+def with_index(index: str) -> str:
+    return f"python: x\n      pin: six==1 --hash=sha256:{SHA}\n      index: {index}"
+
+
 @pytest.mark.parametrize("index", ["https://a:b/simple", "https://a:99999/", "file:///srv"])
 def test_an_index_that_is_no_url_is_refused_with_its_place(index: str) -> None:
-    row = f"python: x\n      pin: six==1 --hash=sha256:{SHA}\n      index: {index}"
-    assert refused(row).where == "a.lock.yaml:7:14"
+    assert refused(with_index(index)).where == "a.lock.yaml:7:14"
+
+
+@pytest.mark.parametrize("index", ["me:S3cr3t@a.example/simple", "a.example/simple?token=S3cr3t"])
+def test_an_index_with_a_secret_is_refused_without_showing_it(index: str) -> None:
+    assert "S3cr3t" not in str(refused(with_index(f"https://{index}")))
