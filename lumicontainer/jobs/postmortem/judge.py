@@ -5,8 +5,9 @@ comes before ranks that waited for it, however many they are: the first death co
 loudest.
 """
 
+import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from lumicontainer.jobs.postmortem import collectives
 from lumicontainer.jobs.postmortem.differences import DIFFERENCES, LOOK, by_difference
@@ -35,6 +36,12 @@ _OWN = (signatures.FATAL, signatures.CAUSE, EXCEPTION, signatures.ABORT)
 """Kinds of ranks that failed by themselves."""
 _LATER = 1.0
 """Seconds after all time-outs that the last words of a late rank come."""
+_TOGETHER = 5.0
+"""Seconds in which the ranks end that one time-out ends.
+
+Gloo closes all pairs of a rank that times out (gloo/transport/tcp/unbound_buffer.cc) before that
+rank prints its traceback: on a busy node the log of a rank that lost its connection may end first.
+"""
 
 
 def find_cause(evidence: Evidence) -> Verdict:
@@ -189,8 +196,8 @@ def _of_silence(evidence: Evidence) -> Verdict | None:
         silent = sorted(set(silent) & set(difference.ranks)) or silent
     # Of ranks that may have no logs at all, none can be blamed.
     if silent and len(silent) * 2 <= evidence.world and (timeouts or closed):
-        first = min([*timeouts, *closed], key=lambda rank: rank.time)
-        return _by_silence(silent, evidence, died=first.kind == signatures.CLOSED)
+        died = _first_end(closed) + _TOGETHER < _first_end(timeouts)
+        return _by_silence(silent, evidence, died=died)
     if timeouts:
         last = max(rank.time for rank in timeouts)
         late = [rank for rank in closed if rank.time > last + _LATER]
@@ -199,6 +206,10 @@ def _of_silence(evidence: Evidence) -> Verdict | None:
                 cause=_CAME_LATE, signature="late", hint=LOOK
             )
     return None
+
+
+def _first_end(ranks: Iterable[Rank]) -> float:
+    return min((rank.time for rank in ranks), default=math.inf)
 
 
 _CAME_LATE = "it came to the collective when the others had waited for too long"

@@ -102,6 +102,17 @@ def test_a_rank_that_says_nothing_died_or_hangs(tmp_path: Path, error: str, rule
     assert (verdict.signature, list(verdict.ranks)) == (rule, [2])
 
 
+@pytest.mark.parametrize(
+    ("seconds", "rule"), [(1.0, "silent-hang"), (60.0, "silent-death")], ids=["with", "long after"]
+)
+def test_a_connection_that_ends_with_a_time_out_proves_no_death(
+    tmp_path: Path, seconds: float, rule: str
+) -> None:
+    texts = ranks(TIMED_OUT, CLOSED, "", CLOSED)
+    verdict = cause(write(tmp_path, texts, {"7.0-rank0.err": seconds}))
+    assert (verdict.signature, list(verdict.ranks)) == (rule, [2])
+
+
 def test_a_rank_that_comes_after_all_have_waited_is_late(tmp_path: Path) -> None:
     write(tmp_path, ranks(TIMED_OUT, TIMED_OUT, CLOSED), {"7.0-rank2.err": 8})
     assert list(cause(tmp_path).ranks) == [2]
