@@ -3,6 +3,7 @@
 import pytest
 
 from lumicontainer.core.catalog import open_catalog
+from lumicontainer.errors import Problem
 from lumicontainer.jobs.scripts.layout import Demand, lay_out
 from lumicontainer.jobs.scripts.slow_layouts import shape_of, slow_layouts
 
@@ -14,29 +15,38 @@ GOOD = (
 """A model as in LUMI's runs with 140B parameters."""
 
 
-def warnings(command: str, nodes: int = 48, **configuration: object) -> list[str]:
+def slow(command: str, nodes: int = 48, **configuration: object) -> list[Problem]:
     layout = lay_out(LUMI, Demand(nodes=nodes), [])
-    shape = shape_of(command.split(), configuration)
-    return [f"{each.level}: {each.what}" for each in slow_layouts(shape, layout)]
+    return [*slow_layouts(shape_of(command.split(), configuration), layout)]
+
+
+def warnings(command: str, nodes: int = 48, **configuration: object) -> list[str]:
+    return [f"{each.level}: {each.what}" for each in slow(command, nodes, **configuration)]
 
 
 def test_the_shape_of_lumi_s_own_run_is_not_slow() -> None:
     assert warnings(GOOD) == []
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ("10240", "8192", "each GPU has 1024 of the hidden size 8192, less than 1280"),
-        ("10240", "10752", "the hidden size 10752 is no multiple of 1024"),
-        ("size 8 ", "size 16 ", "tensor parallelism of 16 leaves the node, which has 8 GPUs"),
-        ("size=8", "size=7", "384 ranks are no multiple of 56"),
-        ("1536", "4", "6 copies of the model share a batch of 4"),
-        ("1536", "96", "the pipeline's bubble is 44% of the time"),
-    ],
-)
-def test_a_slow_layout_causes_a_warning(old: str, new: str, words: str) -> None:
-    assert any(each.startswith(f"warning: {words}") for each in warnings(GOOD.replace(old, new)))
+SLOW = [
+    ("10240", "8192", "each GPU has 1024 of the hidden size 8192, less than 1280", "of >100B"),
+    ("10240", "10752", "the hidden size 10752 is no multiple of 1024", "of >100B"),
+    ("size 8 ", "size 16 ", "tensor parallelism of 16 leaves the node, which has 8 GPUs", "SC21"),
+    ("size=8", "size=7", "384 ranks are no multiple of 56", "Megatron-LM"),
+    ("1536", "4", "6 copies of the model share a batch of 4", "SC21"),
+    ("1536", "96", "the pipeline's bubble is 44% of the time", "SC21"),
+]
+"""Parts of the command, what takes their place, the warning, and its source."""
+
+
+@pytest.mark.parametrize(("old", "new", "words", "source"), SLOW)
+def test_a_slow_layout_causes_a_warning_with_its_source(
+    old: str, new: str, words: str, source: str
+) -> None:
+    found = slow(GOOD.replace(old, new))
+    (warning,) = (each for each in found if each.what.startswith(words))
+    assert warning.level == "warning"
+    assert source in warning.why
 
 
 def test_a_configuration_of_deepspeed_names_the_batch() -> None:
