@@ -95,9 +95,17 @@ OTHERS = {
 """Processes of another job, the batch script, the probe, a hostile one, and another node's."""
 
 
+STAND_IN_FOR_AMDGPU = {
+    "gpu_busy_percent": "42\n",
+    "mem_info_vram_used": "5\n",
+    "mem_info_vram_total": "10\n",
+}
+"""The files of a GPU, as the Linux kernel's documentation of amdgpu describes them."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("line", CGROUPS)
-def test_the_probe_reads_the_control_group_the_driver_and_the_processes(
+def test_the_probe_reads_the_control_group_a_stand_in_for_the_driver_and_the_processes(
     tmp_path: Path, line: str
 ) -> None:
     group, files = CGROUPS[line]
@@ -107,9 +115,7 @@ def test_the_probe_reads_the_control_group_the_driver_and_the_processes(
         "proc/meminfo": "MemTotal:  2048 kB\nMemAvailable:  1024 kB\n",
         f"{group}/{files[0]}": "300\n",
         f"{group}/{files[1]}": "max\n" if files[1] == "memory.max" else f"{1 << 62}\n",
-        f"{device}/gpu_busy_percent": "42\n",
-        f"{device}/mem_info_vram_used": "5\n",
-        f"{device}/mem_info_vram_total": "10\n",
+        **{f"{device}/{name}": text for name, text in STAND_IN_FOR_AMDGPU.items()},
         "proc/7/stat": f"7 (a) b (c) R 1 {' '.join(map(str, range(5, 30)))}\n",
         "proc/7/environ": OWN,
         **{f"proc/{pid}/environ": text for pid, text in OTHERS.items()},
