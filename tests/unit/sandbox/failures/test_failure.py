@@ -1,5 +1,7 @@
 """The error of a failed step is reported, whatever becomes of its state."""
 
+import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +16,8 @@ from lumicontainer.sandbox.failures.failure import no_space, step_failure
 from lumicontainer.sandbox.step_run import STAGED
 from lumicontainer.sandbox.workspace import FAILED, Workspace
 from lumicontainer.system.terminal import masking
+
+from ....programs import run as started
 
 pytestmark = pytest.mark.slow
 
@@ -122,6 +126,7 @@ def step_of_six(run: Any, resolved: Callable[..., Resolved]) -> Any:
     return run
 
 
+NO_SERVER = "http://127.0.0.1:9"
 NOWHERE = "ERROR: No matching distribution found for six==1.0\n"
 
 
@@ -145,6 +150,19 @@ def test_the_last_error_of_a_layer_s_script_wins_over_a_complaint_before_it(
     assert own.hint == "make https://wheels.example reachable"
     assert failed.what == f"the step 'greet' failed (exit code {status})"
     assert "lumicontainer debug hello" in failed.hint
+
+
+@pytest.mark.parametrize("wanted", ["six==1.0", f"{NO_SERVER}/six-1.0-py3-none-any.whl"])
+def test_an_index_or_a_server_of_files_out_of_reach_is_a_failed_download(
+    step_of_six: Any, wanted: str
+) -> None:
+    words = ("install", "--isolated", "--dry-run", "--retries", "1", "--index-url", NO_SERVER)
+    env = {"PIP_CONFIG_FILE": os.devnull, "no_proxy": "127.0.0.1"}
+    done = started([sys.executable, "-m", "pip", *words, wanted], env=env)
+    step_of_six.builder.place.log("greet").write_text(done.stdout + done.stderr)
+    error = step_failure(step_of_six, done.returncode)
+    assert (type(error), error.code) == (DownloadError, 6)
+    assert "correct the name" not in str(error)
 
 
 def test_an_error_of_a_script_with_another_hint_is_no_failed_download(step_of_six: Any) -> None:
