@@ -98,6 +98,7 @@ def test_nothing_of_the_site_or_the_host_is_left_in_the_image(files: Path, tmp_p
 def test_the_engine_shows_what_the_image_is_and_how_it_starts(image: Path) -> None:
     labels = check_output(ENGINE, "inspect", image)
     assert "org.opencontainers.image.version: workstation\n" in labels
+    assert "date" not in labels
     about = check_output(ENGINE, "run-help", image)
     assert about.startswith("pytorch-deepspeed: ")
     assert "singularity exec IMAGE lumi-entry train.py" in about

@@ -197,7 +197,21 @@ def test_a_rule_needs_each_of_its_conditions(name: str) -> None:
 
 
 def test_what_nobody_has_tried_on_gfx90a_is_not_refused() -> None:
-    assert RULES["flash-attention-after-aiter"].level == "warning"
+    rule = RULES["flash-attention-after-aiter"]
+    assert rule.level == "warning"
+    assert rule.reason.endswith("is not known")
+
+
+def test_the_two_causes_of_rings_without_trees_are_told_apart() -> None:
+    level, connections = "rocm-7-gdr-level", "aws-ofi-nccl-connections"
+    for values, causes in (
+        (seven(gdr_level("PHB"), rccl_plugin="1.19.0"), {level}),
+        (seven(), {connections}),
+        (seven(gdr_level("PHB")), {level, connections}),
+        (six(gdr_level("PHB")), set()),
+    ):
+        held = {name for name in (level, connections) if state(RULES[name], values) == HOLDS}
+        assert held == causes
 
 
 def judged(recipe: str, profile: str, *options: str) -> list[Finding]:

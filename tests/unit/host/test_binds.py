@@ -158,6 +158,14 @@ def test_binds_prints_the_options_of_run_as_an_array_with_the_reason_of_each(sit
     assert printed.splitlines() == started[started.index("exec") + 1 : -2]
 
 
+def test_a_bind_of_the_user_that_this_host_lacks_is_said(site: Site) -> None:
+    for verb, words in (("run", ("--", "true")), ("binds", ())):
+        done = site.call(verb, site.image(), *words, SINGULARITY_BIND="/no/such:/b")
+        assert done.returncode == 0
+        assert "SINGULARITY_BIND" in done.stderr
+        assert "where: /no/such\n" in done.stderr
+
+
 def test_a_static_line_names_the_binds_whether_this_host_has_them_or_not(site: Site) -> None:
     done = site.call("binds", "--static", site.image())
     assert done.stdout == f"export SINGULARITY_BIND={site.seen},/nowhere/at/all\n", done.stderr

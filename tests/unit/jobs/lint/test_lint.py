@@ -7,11 +7,15 @@ import pytest
 
 from lumicontainer.errors import InputError
 from lumicontainer.jobs.lint.edits import diff
+from lumicontainer.jobs.lint.job import BatchJob
 from lumicontainer.jobs.lint.lint import CHECKS, IGNORE, SYNTAX, fix_script, judge_script
+from lumicontainer.jobs.lint.reading.parse import parse_script
 from lumicontainer.jobs.lint.reading.text import LARGEST
 from lumicontainer.jobs.lint.rules import rules
 from lumicontainer.jobs.scripts.layout import Demand
 
+from ....conftest import ROOT
+from ....documents import Block, blocks
 from ....lint_cases import CLEAN, FAULTS, Found, expected, lumi, places
 from ...cpu import within
 from ..scripts.test_batch import BODY, lines
@@ -20,6 +24,7 @@ HEAD = b"#!/bin/bash\n#SBATCH --account=a\n"
 BROKEN = {"unclosed-quote"}
 """Here bash is asked, which a pure test may not start."""
 READ = [each for each in FAULTS if each.stem not in BROKEN]
+MANUAL = [each for each in blocks(ROOT / "docs/lumi.md") if each.is_job]
 IMAGE = {
     "platform": {"name": "lumi-g"},
     "layers": {
@@ -60,6 +65,17 @@ def test_there_are_scripts_for_every_rule() -> None:
     planted = {rule for script in FAULTS for _, _, rule in expected(script)}
     elsewhere = {"dos-line-ends", "fp16-with-rocm-6.4"}
     assert rules().keys() - planted == elsewhere
+
+
+@pytest.mark.parametrize("block", MANUAL, ids=str)
+def test_a_script_of_the_manual_has_no_fault_and_asks_for_all_cores_that_it_pays_for(
+    block: Block,
+) -> None:
+    script = block.text.encode()
+    assert judged(script) == []
+    job = BatchJob(parse_script("job.sh", script), lumi(), {})
+    asked = {"gpus": job.gpus or 0, "cores": job.cores or 1}
+    assert job.hourly_cost(**asked, memory=job.memory or 1) == job.hourly_cost(**asked)
 
 
 def test_each_rule_has_its_predicate_and_all_its_texts() -> None:

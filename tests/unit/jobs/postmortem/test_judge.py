@@ -167,7 +167,9 @@ def test_a_rank_that_only_sees_that_others_differ_is_not_blamed(
 
 def test_rings_without_trees_are_a_plugin_that_hangs(tmp_path: Path) -> None:
     write(tmp_path, {"7.0-rank0.out": RINGS, "7.0-rank1.out": RINGS})
-    assert cause(tmp_path, state="TIMEOUT").signature == "rings-without-trees"
+    verdict = cause(tmp_path, state="TIMEOUT")
+    assert verdict.signature == "rings-without-trees"
+    assert "NCCL_NET_GDR_LEVEL with ROCm 7; from 64 ranks on" in verdict.hint
 
 
 @pytest.mark.parametrize("state", ["COMPLETED", ""])
