@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 import tempfile
@@ -86,7 +87,9 @@ class StandInArchive:
                 (tree / path).chmod(0o755 if "/bin/" in path else 0o644)
         made = self.root / folder / f"{package.name}_{package.version}.deb"
         command = ["dpkg-deb", "--root-owner-group", "--build", tree, made]
-        subprocess.run(command, check=True, capture_output=True)
+        # The same package has the same bytes whenever it is made.
+        env = {**os.environ, "SOURCE_DATE_EPOCH": "0"}
+        subprocess.run(command, check=True, capture_output=True, env=env)
         shutil.rmtree(tree)
         found = f"Filename: {made.name}\nSize: {made.stat().st_size}\nSHA256: {_digest(made)}\n"
         return f"{control}{found}\n"
