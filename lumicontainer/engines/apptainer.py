@@ -81,7 +81,9 @@ class Apptainer(Engine):
             options += ["--bind", bind]
         for name, value in (environment or {}).items():
             options += ["--env", f"{name}={value}"]
-        words = [self.program, "--silent", action, *options, str(image)]
+        # A name that begins with a dash would be an option.
+        path = str(image.absolute() if isinstance(image, Path) else image)
+        words = [self.program, "--silent", action, *options, path]
         if way == "shell":
             return ["sh", "-c", _SHELL, "sh", shlex.join(command), *words]
         start = ["sh", "-c", _PRIVATE, "sh"] if way == "umask" else []
@@ -90,7 +92,7 @@ class Apptainer(Engine):
     def verify(self, image: Path, key: Path | None) -> list[str]:
         # --local: no server of keys is asked.
         source = ["--key", str(key)] if key else ["--local"]
-        return [self.program, "verify", "--json", *source, str(image)]
+        return [self.program, "verify", "--json", *source, str(image.absolute())]
 
 
 def _step_options(mounts: StepMounts, *, fakeroot: bool = True) -> list[str]:

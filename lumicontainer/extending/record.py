@@ -83,7 +83,7 @@ def read_record(path: Path) -> Record:
         what = f"expected the file of an extension, got {other}"
         raise InputError(Problem(what, str(path), hint="name a file"))
     try:
-        command = ["unsquashfs", "-cat", str(path), NAME]
+        command = ["unsquashfs", "-cat", str(path.absolute()), NAME]
         data = records.parse(process.capture_bytes(command, limits=_LIMITS), _SCHEMA)
     except (HostError, records.RecordError) as error:
         why = error.problems[0].why if isinstance(error, HostError) else str(error)

@@ -50,7 +50,7 @@ def read_recorded(image: Path, name: str) -> bytes:
 def read_file(image: Path, name: str) -> bytes | None:
     """Return the bytes of a file in an image; None if it is missing."""
     place = str(sif.root(image).offset)
-    command = ["unsquashfs", "-offset", place, "-cat", str(image), name]
+    command = ["unsquashfs", "-offset", place, "-cat", str(image.absolute()), name]
     try:
         return process.capture_bytes(command, limits=budget.QUESTION._replace(most=LIMIT))
     except process.OverLimitError as error:

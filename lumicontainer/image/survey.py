@@ -98,7 +98,7 @@ def wrong_versions(stated: Mapping[str, str], provides: Mapping[str, str]) -> li
 def _files(image: Path) -> Sequence[str]:
     """Return the absolute paths of all files and folders of an image."""
     place = str(sif.root(image).offset)
-    words = ["unsquashfs", "-offset", place, "-dest", "/", "-ls", str(image)]
+    words = ["unsquashfs", "-offset", place, "-dest", "/", "-ls", str(image.absolute())]
     listed = process.capture(words, limits=budget.FILES)
     return [re.sub("^/+", "/", each) for each in listed.splitlines()]
 

@@ -69,6 +69,15 @@ def test_documents_name_the_engines_that_are_listed() -> None:
     assert all(engine.name == name for name, engine in ENGINES.items())
 
 
+def test_an_image_may_have_the_name_of_an_option(
+    engine: Engine, image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "-x.sif").symlink_to(image)
+    monkeypatch.chdir(tmp_path)
+    words = engine.execute(Path("-x.sif"), ["sh", "-c", "echo started"], binds=())
+    assert check_output(*words) == "started\n"
+
+
 @pytest.mark.parametrize("way", START_MODES)
 def test_words_arrive_as_they_are_in_every_start_mode(
     engine: Engine, image: Path, way: str

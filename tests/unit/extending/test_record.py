@@ -1,13 +1,16 @@
 """An extension describes itself; the file may come from a stranger."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from lumicontainer.errors import InputError
 from lumicontainer.extending import mounts
-from lumicontainer.extending.record import Record
+from lumicontainer.extending.record import NAME, Record, read_record
 from lumicontainer.host.binds import Needs
+from lumicontainer.image.squashfs import squash_command
+from lumicontainer.system import process
 
 
 @pytest.mark.parametrize(
@@ -43,3 +46,16 @@ def test_a_record_mounts_a_project_and_no_other_folder_of_the_user(
         targets()
     (tmp_path / "pyproject.toml").touch()
     assert targets() == [mounts.FOLDER, str(tmp_path)]
+
+
+@pytest.mark.slow
+def test_an_extension_may_have_the_name_of_an_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = Record("0", "a.sif", "0", {}, (), "lumicontainer extend a.sif timm -o b.sqsh")
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / NAME).write_text(json.dumps(record._asdict()))
+    process.capture(squash_command(tree, tmp_path / "-x.sqsh"))
+    monkeypatch.chdir(tmp_path)
+    assert read_record(Path("-x.sqsh")) == record
