@@ -20,7 +20,7 @@ nid1\tgpu\t0000:c1:00.0\t97\t32212254720\t68719476736
 nid1\tgpu\t0000:c6:00.0\t\t1073741824\t68719476736
 nid1\tend
 """
-"""What the probe of a node with two GPUs prints; the driver does not say how busy the second is."""
+"""Output of the probe of a node with two GPUs; the driver does not say how busy the second is."""
 
 
 def write_slurm(folder: Path, owner: str, more: str = "", said: str = "") -> dict[str, str]:

@@ -78,3 +78,19 @@ def _send(method: str, url: str, body: bytes, headers: dict[str, str]) -> str:
     asked = Request(url, data=body, method=method, headers=headers)
     with urlopen(asked, timeout=120) as answer:
         return str(answer.headers.get("Location", ""))
+
+
+def fetch_bill(repository: str, digest: str) -> Any:
+    """Return the bill of an image by curl, as a client without this tool finds it.
+
+    ``repository`` is the address of its registry's API, such as ``http://HOST/v2/NAME``.
+    """
+
+    def fetch(place: str, kind: str = "") -> str:
+        accept = ["--header", f"Accept: application/vnd.oci.image.{kind}.v1+json"] if kind else []
+        command = ["curl", "-sSf", *accept, f"{repository}/{place}"]
+        return subprocess.check_output(command, text=True)
+
+    index = json.loads(fetch(f"manifests/{digest.replace(':', '-')}", "index"))
+    referrer = json.loads(fetch(f"manifests/{index['manifests'][0]['digest']}", "manifest"))
+    return json.loads(fetch(f"blobs/{referrer['layers'][0]['digest']}"))

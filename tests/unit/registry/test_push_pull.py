@@ -5,7 +5,6 @@ import json
 import os
 import re
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -44,12 +43,6 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in TRANSFERS:
         limits = getattr(budget, name)._replace(pauses=(0, 0, 0), longest_pause=1)
         monkeypatch.setattr(budget, name, limits)
-
-
-@pytest.fixture
-def registry() -> Iterator[Registry]:
-    with serving() as registry:
-        yield registry
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from lumicontainer.system import budget, flock
 from lumicontainer.system.terminal.progress import Progress
 
 from ...faults.test_shared_cache import allowed, files, new_key
-from .server import Registry, Reply, serving
+from .server import Registry, Reply
 
 pytestmark = pytest.mark.slow
 TRANSFERS = ("MANIFEST", "TOKEN", "LAYER", "BLOB_STATE", "UPLOAD")
@@ -37,12 +37,6 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in TRANSFERS:
         limits = getattr(budget, name)._replace(pauses=(0,), longest_pause=1, silence=1)
         monkeypatch.setattr(budget, name, limits)
-
-
-@pytest.fixture
-def registry() -> Iterator[Registry]:
-    with serving() as registry:
-        yield registry
 
 
 @pytest.fixture

@@ -53,8 +53,8 @@ OF_THE_NODE = {
     "inside/rank/cache_removal.py": {"_hold", "_remove"},
     "system/files/temporary.py": {"keep_from_cleaners"},
 }
-"""Those that lock a folder which no other node uses: the ranks' caches, and, for systemd-tmpfiles
-of the same node, the folder of a build."""
+"""The functions that lock a folder which no other node uses: the ranks' caches, and, for
+systemd-tmpfiles of the same node, the folder of a build."""
 
 
 def functions_that_lock(file: Path) -> Iterator[str]:

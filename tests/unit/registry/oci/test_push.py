@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 from collections import namedtuple
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,7 @@ from lumicontainer.system.budget import Total
 from lumicontainer.system.terminal.progress import Progress
 
 from ...image.assembly.layers import Tree, write_layer
-from ..server import Registry, Reply, serving
+from ..server import Registry, Reply
 
 pytestmark = pytest.mark.slow
 CONFIG = ContainerConfig({"a.label": "x"}, {"PATH": "/bin", "TEXT": "two\nlines"})
@@ -40,12 +39,6 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("UPLOAD", "BLOB_STATE"):
         monkeypatch.setattr(budget, name, getattr(budget, name)._replace(pauses=()))
     return tmp_path / f"lumicontainer-{os.getuid()}"
-
-
-@pytest.fixture
-def registry() -> Iterator[Registry]:
-    with serving() as registry:
-        yield registry
 
 
 @pytest.fixture
