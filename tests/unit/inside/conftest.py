@@ -18,6 +18,19 @@ from . import lumi_node
 SOURCE = Path(inside.__file__).parent
 PATH = f"{Path(sys.executable).parent}:/usr/bin:/bin"
 
+AWAIT_SIGNAL = """
+import os, signal, sys
+awaited = {int(sys.argv[1])}
+signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
+print(os.getpid(), flush=True)
+signal.sigwait(awaited)
+sys.exit(5)
+"""
+"""A program of Python that prints its process id, and exits with 5 on the signal of its argument.
+
+A shell that waits in ``read`` loses a signal that comes just before it waits.
+"""
+
 Done = subprocess.CompletedProcess[str]
 Env = dict[str, str]
 Entry = Callable[..., Done]

@@ -12,7 +12,7 @@ import lumicontainer
 from lumicontainer import inside
 
 from .. import seen
-from ..conftest import PATH, Done, Entry, Env, run
+from ..conftest import AWAIT_SIGNAL, PATH, Done, Entry, Env, run
 
 pytestmark = pytest.mark.slow
 
@@ -98,11 +98,9 @@ def test_the_exit_code_passes(entry: Entry, command: str, code: int) -> None:
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])
 def test_a_signal_reaches_the_same_process(launcher: Path, sent: signal.Signals) -> None:
-    text = f"trap 'exit 5' {sent.value}; echo $$; while :; do read -r _ || exit 9; done"
     with subprocess.Popen(
-        [launcher, "--", "sh", "-c", text],
+        [launcher, "--", "python3", "-c", AWAIT_SIGNAL, str(sent.value)],
         env={"PATH": PATH},
-        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     ) as program:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from .. import seen
-from ..conftest import PATH, lay_out
+from ..conftest import AWAIT_SIGNAL, PATH, lay_out
 
 pytestmark = pytest.mark.slow
 
@@ -20,8 +20,8 @@ TABLE = [
     {"name": "MIOPEN_USER_DB_PATH", "folder": "miopen", "storage": "node", "reason": "SQLite"},
     {"name": "TRITON_CACHE_DIR", "folder": "triton", "storage": "node", "reason": "quota"},
 ]
-FILL = 'mkdir -p "$TRITON_CACHE_DIR/x" && echo >"$TRITON_CACHE_DIR/x/y"; echo here; '
-WAIT = FILL + "read -r _"
+FILL = 'mkdir -p "$TRITON_CACHE_DIR/x" && echo >"$TRITON_CACHE_DIR/x/y"; '
+WAIT = FILL + "echo here; read -r _"
 OWN = f"lumi-{os.geteuid()}"
 HOME = f"{OWN}-1.0-once"
 SECONDS = 20
@@ -56,6 +56,11 @@ def rank(place: Path, node: Path) -> Rank:
         )
 
     return start
+
+
+def fill_and_await(sent: signal.Signals) -> str:
+    """Return a line of shell that fills a cache, and exits with 5 on a signal."""
+    return f"{FILL} exec python3 -c '{AWAIT_SIGNAL}' {sent.value}"
 
 
 def line(process: subprocess.Popen[str]) -> str:
@@ -113,8 +118,8 @@ def test_kill_9_of_a_rank_leaves_nothing_behind(rank: Rank, node: Path, number: 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_to_a_step_leaves_nothing(rank: Rank, node: Path, sent: signal.Signals) -> None:
-    process = rank(0, f"trap 'exit 5' {sent.value}; {FILL} while :; do read -r _; done")
-    assert line(process) == "here"
+    process = rank(0, fill_and_await(sent))
+    assert int(line(process)) != process.pid
     for pid in processes(node):
         with suppress(ProcessLookupError):  # one may end with the one before
             os.kill(pid, sent)
@@ -123,8 +128,8 @@ def test_a_signal_to_a_step_leaves_nothing(rank: Rank, node: Path, sent: signal.
 
 
 def test_a_signal_to_lumi_entry_alone_reaches_the_program(rank: Rank, node: Path) -> None:
-    process = rank(0, f"trap 'exit 5' USR1; {FILL} while :; do read -r _; done")
-    assert line(process) == "here"
+    process = rank(0, fill_and_await(signal.SIGUSR1))
+    assert int(line(process)) != process.pid
     process.send_signal(signal.SIGUSR1)
     assert process.wait(SECONDS) == 5
     assert left(names, node) == set()
