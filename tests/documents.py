@@ -68,17 +68,17 @@ class Block:
     @property
     def commands(self) -> list[Command]:
         """Return the commands; a backslash continues a command on the next line."""
-        found: list[tuple[str, list[str]]] = []
+        commands: list[tuple[str, list[str]]] = []
         for line in self.text.splitlines():
-            if found and found[-1][0].endswith("\\") and not found[-1][1]:
-                found[-1] = (f"{found[-1][0]}\n{line}", [])
+            if commands and commands[-1][0].endswith("\\") and not commands[-1][1]:
+                commands[-1] = (f"{commands[-1][0]}\n{line}", [])
             elif self.language == "sh":
-                found += [(line, [])] if line.strip() else []
+                commands += [(line, [])] if line.strip() else []
             elif line.startswith("$ "):
-                found.append((line[2:], []))
+                commands.append((line[2:], []))
             else:
-                found[-1][1].append(line)
-        return [Command(text, tuple(printed)) for text, printed in found]
+                commands[-1][1].append(line)
+        return [Command(text, tuple(printed)) for text, printed in commands]
 
     @property
     def script(self) -> str:
@@ -99,7 +99,7 @@ class Block:
 
 def blocks(document: Path) -> list[Block]:
     """Return the fenced blocks of a document."""
-    found: list[Block] = []
+    code_blocks: list[Block] = []
     notes: dict[str, str] = {}
     name = ""
     lines = iter(enumerate(document.read_text().splitlines(), 1))
@@ -108,14 +108,14 @@ def blocks(document: Path) -> list[Block]:
             inside = itertools.takewhile(lambda each: each[1] != "```", lines)
             text = "".join(f"{each}\n" for _, each in inside)
             name = "" if fence[1] in COMMANDS else name
-            found.append(Block(document, number, fence[1], text, name, notes))
+            code_blocks.append(Block(document, number, fence[1], text, name, notes))
             notes, name = {}, ""
         elif comment := _COMMENT.match(line):
             notes = {**notes, comment[1]: comment[2]}
         elif line.strip():
             named = _NAMED.search(line)
             notes, name = {}, named[1] if named else ""
-    return found
+    return code_blocks
 
 
 def calls(text: str, program: str = "lumicontainer") -> Iterator[list[str]]:

@@ -91,8 +91,8 @@ class StandInArchive:
         env = {**os.environ, "SOURCE_DATE_EPOCH": "0"}
         subprocess.run(command, check=True, capture_output=True, env=env)
         shutil.rmtree(tree)
-        found = f"Filename: {made.name}\nSize: {made.stat().st_size}\nSHA256: {_digest(made)}\n"
-        return f"{control}{found}\n"
+        fields = f"Filename: {made.name}\nSize: {made.stat().st_size}\nSHA256: {_digest(made)}\n"
+        return f"{control}{fields}\n"
 
 
 def _digest(path: Path) -> str:

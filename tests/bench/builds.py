@@ -197,14 +197,14 @@ def unchanged(bench: Bench) -> Figures:
 def top(bench: Bench) -> Figures:
     """Build with the script of the last layer changed."""
     bench.build(bench.image)
-    found: Figures = {"whole": [], "script": [], "checks": []}
+    figures: Figures = {"whole": [], "script": [], "checks": []}
     for _ in range(CHANGES):
         bench.change_top()
         result = bench.build(bench.image)
-        found["whole"].append(result["whole"])
-        found["script"].append(result["script"])
-        found["checks"].append(result["took"]["check"])
-    return {**found, "took": result["took"]}
+        figures["whole"].append(result["whole"])
+        figures["script"].append(result["script"])
+        figures["checks"].append(result["took"]["check"])
+    return {**figures, "took": result["took"]}
 
 
 def middle(bench: Bench) -> Figures:

@@ -85,8 +85,8 @@ def once(plain, entered, tasks):
 if sys.argv[1:] == ["alone"]:
     seen = alone()
 else:
-    how, script, logs, given, *options = sys.argv[1:]
+    how, script, logs, variables, *options = sys.argv[1:]
     by_entry = ["lumi-entry", *options, "--log-dir", logs, script]
     way = {"turn": turn, "once": once}[how]
-    seen = way(["python3", script], by_entry, json.loads(given))
+    seen = way(["python3", script], by_entry, json.loads(variables))
 json.dump(seen, sys.stdout)

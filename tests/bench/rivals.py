@@ -62,10 +62,10 @@ class Rendered:
 
     def release(self) -> str:
         """Return the release of Debian that the base is made of."""
-        found = re.search(r"(?m)^OSVersion: (\w+)$", self.text("def"))
-        if found is None:
+        match = re.search(r"(?m)^OSVersion: (\w+)$", self.text("def"))
+        if match is None:
             raise SystemExit(f"error: {self.recipe} has no base by debootstrap: choose another")
-        return found.group(1)
+        return match.group(1)
 
 
 def site_for(rendered: Rendered, folder: Path, *, seen_as: str, host: str) -> Mapping[str, str]:
@@ -197,10 +197,10 @@ class Docker:
         if own:
             self._seconds(["docker", "image", "rm", *own])
 
-    def _seconds(self, command: list[object], given: str | None = None) -> float:
+    def _seconds(self, command: list[object], stdin: str | None = None) -> float:
         with self.log.open("a") as file:
             options = {"env": self.environment, "stdout": file, "stderr": file}
-            return seconds(command, input=given, text=True, **options)
+            return seconds(command, input=stdin, text=True, **options)
 
 
 class _Folders(http.server.SimpleHTTPRequestHandler):

@@ -297,8 +297,8 @@ def test_verify_names_what_cannot_be_read_and_leaves_it(
 def test_prune_removes_what_cannot_be_read(ask: Ask, store: Cache, unreadable: Unreadable) -> None:
     unreadable("base", objects.LAYER)
     unreadable("python", objects.ENTRY)
-    found = ask("cache", "list")
-    assert ([each["step"] for each in found["objects"]], found["unreadable"]) == (["base"], 1)
+    content = ask("cache", "list")
+    assert ([each["step"] for each in content["objects"]], content["unreadable"]) == (["base"], 1)
     done = ask("cache", "prune", "--max-size", 0)
     assert [each["step"] for each in done["removed"]] == ["base"]
     assert done["leftovers"] == {"objects that cannot be read": 1}
@@ -323,18 +323,18 @@ def test_explain_names_the_input_that_made_a_step_miss(
 ) -> None:
     *_, folder = words = ("cache", "explain", *hello())
     build(store, folder)
-    found = ask(*words)
-    states = {part["name"]: part["state"] for part in found["parts"]}
+    explanation = ask(*words)
+    states = {part["name"]: part["state"] for part in explanation["parts"]}
     assert states == dict.fromkeys(("base", "greet", "lumicontainer"), "cached")
-    assert found["missing"] is None
+    assert explanation["missing"] is None
     assert "missing" not in lumicontainer(*words).stdout
     words += ("--set", "greet.times=2")
     done = succeeded(lumicontainer(*words))
     assert "'greet' is missing" in done.stdout
     assert done.stdout.splitlines()[-1] == "  values.times: 1 → 2"
-    found = ask(*words)
-    assert found["missing"] == "greet"
-    assert found["differences"] == [{"input": "values.times", "before": 1, "now": 2}]
+    explanation = ask(*words)
+    assert explanation["missing"] == "greet"
+    assert explanation["differences"] == [{"input": "values.times", "before": 1, "now": 2}]
 
 
 def test_explain_says_that_nothing_is_cached(lumicontainer: Run, hello: Hello, place: Path) -> None:

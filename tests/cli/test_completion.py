@@ -48,13 +48,13 @@ class Shell:
     def _type(self, keys: str) -> None:
         self.terminal.stdin.write(keys.encode())
 
-    def _printed(self, wanted: str) -> str:
+    def _printed(self, pattern: str) -> str:
         shown, end = "", time.monotonic() + DEADLINE
-        while not (found := re.search(f"^({wanted})\r?$", shown, re.MULTILINE)):
-            assert time.monotonic() < end, f"no {wanted!r} in {shown!r}"
+        while not (match := re.search(f"^({pattern})\r?$", shown, re.MULTILINE)):
+            assert time.monotonic() < end, f"no {pattern!r} in {shown!r}"
             if select.select([self.terminal.stdout], [], [], 0.5)[0]:
                 shown += self.terminal.stdout.read(4096).decode("utf-8", "replace")
-        return found[1]
+        return match[1]
 
 
 @pytest.fixture(scope="module", params=sorted(START))

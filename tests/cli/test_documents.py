@@ -155,8 +155,8 @@ def test_what_a_reader_pastes_works_and_prints_what_is_shown(
     document: Path, tmp_path: Path
 ) -> None:
     reader = make_reader(tmp_path, {"LUMICONTAINER_CACHE": str(tmp_path / "cache")})
-    found = reader.faults(document)
-    assert not found, "\n\n".join(found)
+    faults = reader.faults(document)
+    assert not faults, "\n\n".join(faults)
 
 
 def test_the_readme_is_short() -> None:

@@ -104,8 +104,8 @@ def test_an_engine_is_not_ready_where_no_user_namespace_can_be_made() -> None:
 
 
 def test_a_host_without_squashfuse_can_build() -> None:
-    found = filter(None, map(shutil.which, ("squashfuse_ll", "squashfuse")))
-    hidden = prepared("mount", " && ".join(f"mount --bind /dev/null {each}" for each in found))
+    programs = filter(None, map(shutil.which, ("squashfuse_ll", "squashfuse")))
+    hidden = prepared("mount", " && ".join(f"mount --bind /dev/null {each}" for each in programs))
     report = run_in(hidden, *PROGRAM, "doctor")
     assert "· squashfuse_ll: not found" in report.stdout
     assert report.returncode == 0

@@ -63,8 +63,8 @@ def as_text(report: str) -> str:
 
 def files(folder: Path) -> dict[str, bytes]:
     """Return the files below a folder, but for the schemas."""
-    found = (each for each in folder.rglob("*") if each.is_file() and each.parent.name != "schemas")
-    return {str(each.relative_to(folder)): each.read_bytes() for each in found}
+    paths = (each for each in folder.rglob("*") if each.is_file() and each.parent.name != "schemas")
+    return {str(each.relative_to(folder)): each.read_bytes() for each in paths}
 
 
 def test_each_case_has_a_report() -> None:

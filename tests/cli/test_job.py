@@ -10,8 +10,8 @@ LUMI = ("job", "--platform", "lumi-g")
 
 
 def test_all_that_is_wrong_is_reported_with_a_hint(lumicontainer: Run, tmp_path: Path) -> None:
-    asked = ("--partition", "small_g", "--gpus", "17", "--array", "7-0", "--dependency", "later")
-    words = (*asked, "--output", "logs/%j.out", "missing.sif", "--", "missing.py")
+    options = ("--partition", "small_g", "--gpus", "17", "--array", "7-0", "--dependency", "later")
+    words = (*options, "--output", "logs/%j.out", "missing.sif", "--", "missing.py")
     done = lumicontainer(*LUMI, *words, cwd=tmp_path)
     assert done.returncode == 2
     assert done.stdout == ""

@@ -52,9 +52,9 @@ def test_list_names_documents_of_each_kind(lumicontainer: Run, ask: Ask, hello: 
 
 def test_a_platform_is_here_if_all_its_paths_are(ask: Ask, hello: Hello, tmp_path: Path) -> None:
     text = "summary: here\naccelerator: cpu\ndetect:\n"
-    for paths, found in (([tmp_path], "here"), ([tmp_path, tmp_path / "none"], "workstation")):
+    for paths, platform in (([tmp_path], "here"), ([tmp_path, tmp_path / "none"], "workstation")):
         words = hello({"envs/here.yaml": text + "".join(f"  - {path}\n" for path in paths)})
-        assert ask("list", *words[1:])["platform_here"] == found
+        assert ask("list", *words[1:])["platform_here"] == platform
 
 
 def test_lumi_is_known_by_its_software() -> None:

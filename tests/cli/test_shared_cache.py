@@ -51,9 +51,13 @@ def published(
 def test_publish_counts_what_is_new_and_there(lumicontainer: Run, built: Words, team: Path) -> None:
     done = lumicontainer("cache", "publish", *built)
     assert (done.returncode, done.stdout) == (0, f"3 published: {team}\n")
-    found = json.loads(lumicontainer("cache", "publish", "--all", "--json").stdout)
-    assert sorted(each["step"] for each in found["there_already"]) == STEPS
-    assert (found["published"], found["damaged"], found["place"]) == ([], [], str(team))
+    publication = json.loads(lumicontainer("cache", "publish", "--all", "--json").stdout)
+    assert sorted(each["step"] for each in publication["there_already"]) == STEPS
+    assert (publication["published"], publication["damaged"], publication["place"]) == (
+        [],
+        [],
+        str(team),
+    )
 
 
 @pytest.mark.usefixtures("published")
@@ -154,8 +158,8 @@ def test_verify_reads_the_shared_cache_and_removes_nothing(
     assert "damaged: greet: layer.squashfs has changed: its sha256 differs\n" in done.stdout
     assert f" removes it by rm -r {layer.parent}, and publishes" in done.stdout
     assert "2 objects whole" in done.stdout
-    found = json.loads(lumicontainer("cache", "verify", "--shared", "--json").stdout)
-    assert [each["name"] for each in found["damaged"]] == [layer.parent.name]
+    examination = json.loads(lumicontainer("cache", "verify", "--shared", "--json").stdout)
+    assert [each["name"] for each in examination["damaged"]] == [layer.parent.name]
     assert sorted(team.rglob("*")) == before
 
 

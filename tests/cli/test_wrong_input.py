@@ -147,8 +147,8 @@ def test_a_build_and_a_dry_run_refuse_the_same(
 def test_a_dry_run_also_refuses_secrets_and_mirrors_that_are_wrong(
     lumicontainer: Run, hello: Hello, options: tuple[str, ...], message: str, mode: list[str]
 ) -> None:
-    wanted = {} if options else {"layers/greet/layer.yaml": f"{LAYER}secrets: [token]\n"}
-    refused(lumicontainer("build", *hello(wanted), *options, *mode), message)
+    files = {} if options else {"layers/greet/layer.yaml": f"{LAYER}secrets: [token]\n"}
+    refused(lumicontainer("build", *hello(files), *options, *mode), message)
 
 
 @pytest.mark.parametrize(

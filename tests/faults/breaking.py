@@ -103,8 +103,8 @@ class Broken:
 
     def for_lumi(self) -> Broken:
         """Give an image the record and the checks of one for LUMI-G, which is not built here."""
-        found = resolve(open_catalog().materials("pytorch-deepspeed", "lumi-g"))
-        return self.records(record_files(found))
+        image = resolve(open_catalog().materials("pytorch-deepspeed", "lumi-g"))
+        return self.records(record_files(image))
 
     @contextmanager
     def record(self, image: Path) -> Iterator[dict[str, Any]]:

@@ -131,13 +131,13 @@ def write_wheel(folder: Path, name: str, files: dict[str, str]) -> Path:
 def wheel_files(name: str, files: dict[str, str]) -> dict[str, str]:
     """Return the files of a wheel of version 1.0, with its notes and its list."""
     notes = f"{name}-1.0.dist-info"
-    found = {
+    content = {
         **files,
         f"{notes}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
         f"{notes}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
-    rows = [f"{each},sha256={_digest(text)},{len(text)}\n" for each, text in found.items()]
-    return {**found, f"{notes}/RECORD": "".join([*rows, f"{notes}/RECORD,,\n"])}
+    rows = [f"{each},sha256={_digest(text)},{len(text)}\n" for each, text in content.items()]
+    return {**content, f"{notes}/RECORD": "".join([*rows, f"{notes}/RECORD,,\n"])}
 
 
 def _digest(text: str) -> str:

@@ -106,8 +106,8 @@ def named(texts: Sequence[str]) -> dict[str, str]:
 def nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     yield
-    found = [*tmp_path.rglob(f"*{MARK}*"), *Path.cwd().glob(f"*{MARK}*")]
-    assert [path for path in found if path.name == MARK] == []
+    marked = [*tmp_path.rglob(f"*{MARK}*"), *Path.cwd().glob(f"*{MARK}*")]
+    assert [path for path in marked if path.name == MARK] == []
 
 
 def cases(test: Any) -> int:

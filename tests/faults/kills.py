@@ -103,12 +103,12 @@ class Place:
 
     def living(self) -> list[str]:
         """Return the programs that have our environment."""
-        mark, found = f"KILLS={self.root}\0".encode(), []
+        mark, commands = f"KILLS={self.root}\0".encode(), []
         for entry in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 if mark in (entry / "environ").read_bytes():
-                    found.append((entry / "cmdline").read_text().replace("\0", " "))
-        return found
+                    commands.append((entry / "cmdline").read_text().replace("\0", " "))
+        return commands
 
     def keep(self, name: str) -> None:
         """Copy the cache, for ``refill``."""

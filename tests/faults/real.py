@@ -53,8 +53,8 @@ def wheel_files(package: str) -> Path:
 
     def fill(folder: Path) -> None:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-        wanted = ["--only-binary", ":all:", "--python-version", PYTHON, "--dest", folder, package]
-        subprocess.run([*command, *wanted], check=True)
+        options = ["--only-binary", ":all:", "--python-version", PYTHON, "--dest", folder, package]
+        subprocess.run([*command, *options], check=True)
         (wheel,) = folder.glob("*.whl")
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(folder)

@@ -186,10 +186,10 @@ def rccl_tests(
     *,
     code: Sequence[str] = ("gfx90a",),
     linked: Sequence[str] = ("librccl.so.1", "libmpi.so.12"),
-    there: Sequence[str] = ("librccl.so.1", "libmpi.so.12"),
+    libraries: Sequence[str] = ("librccl.so.1", "libmpi.so.12"),
 ) -> Broken:
     """Make what stands in for all_reduce_perf, with bundles of code for GPUs."""
-    for name in there:
+    for name in libraries:
         Root(image.folder / "upper").library(f"{LIBRARIES}/{name}")
     program = image.place("/usr/local/bin/all_reduce_perf")
     flags = ["-Wl,--no-as-needed", *map(str, scratch(image, linked))]
@@ -216,14 +216,14 @@ def slingshot(
     image: Broken,
     *,
     listed: str = "tcp:\\ncxi:",
-    there: Sequence[str] = ("libcxi.so.1",),
+    libraries: Sequence[str] = ("libcxi.so.1",),
     curl: bool = True,
 ) -> Broken:
     """Put a program in the place of fi_info, and a libfabric that is linked with libraries."""
     recorded(image, "slingshot", provider="source")
     image.write("/usr/bin/fi_info", f"#!/bin/sh\nprintf '{listed}\\n'\n", 0o755)
     over = Root(image.folder / "upper")
-    for name in there:
+    for name in libraries:
         over.library(f"{LIBRARIES}/{name}")
     over.library(f"{LIBRARIES}/libfabric.so.1", needs=scratch(image, ["libcxi.so.1"]))
     return image.write("/usr/lib64/libcurl.so.4", "") if curl else image

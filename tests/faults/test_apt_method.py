@@ -63,10 +63,10 @@ class Method:
 def left(child: subprocess.Popen[str]) -> list[str]:
     """Return the processes of its session that still run, once they had time to end."""
     end = time.monotonic() + SECONDS
-    while (found := _session(child.pid)) and time.monotonic() < end:
+    while (processes := _session(child.pid)) and time.monotonic() < end:
         child.poll()
         time.sleep(0.05)
-    return found
+    return processes
 
 
 def _session(leader: int) -> list[str]:
@@ -83,7 +83,7 @@ def method(staged: Path) -> Iterator[Method]:
     method.child.wait()
 
 
-def wanted(uri: str = f"{UPSTREAM}x") -> str:
+def acquire_message(uri: str = f"{UPSTREAM}x") -> str:
     """Return what apt says that wants a file."""
     return f"600 URI Acquire\nURI: {uri}\nFilename: /x\n\n"
 
@@ -94,7 +94,7 @@ def reach(state: str, method: Method, stalled: str) -> None:
         method.hear()
         method.say(CONFIGURATION)
     if state == "at work":
-        method.say(wanted(f"{stalled}x"))
+        method.say(acquire_message(f"{stalled}x"))
         assert "Status" in method.hear()
 
 
@@ -113,7 +113,7 @@ def test_a_signal_ends_it_with_what_it_started(
 @pytest.mark.parametrize("after", [0.0, 0.01, 0.03, 0.1, 0.3])
 def test_a_signal_in_the_midst_of_messages_ends_it(method: Method, after: float) -> None:
     method.hear()
-    method.say(wanted() * 500)
+    method.say(acquire_message() * 500)
     time.sleep(after)  # Not in place of a condition: it is the moment that is tried.
     os.killpg(method.child.pid, signal.SIGINT)
     assert left(method.child) == []
@@ -130,7 +130,7 @@ def test_it_ends_when_apt_has_closed_its_pipes(method: Method, stalled: str, sta
 def test_it_ends_when_nobody_reads_what_it_says(method: Method) -> None:
     method.hear()
     method.stdout.close()
-    method.say(wanted())
+    method.say(acquire_message())
     assert left(method.child) == []
 
 

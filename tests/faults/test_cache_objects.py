@@ -126,8 +126,8 @@ def use(entry: Entry | None) -> None:
     if entry is None:
         return
     needed = explain.Needed("x", "layer", "k", {"files": {"install.sh": [0o644, "0"]}}, "", "")
-    found = explain.changes(needed, entry)
-    json.dumps([entry.tree, entry.shown, entry.key, *map(str, found)])
+    changes = explain.changes(needed, entry)
+    json.dumps([entry.tree, entry.shown, entry.key, *map(str, changes)])
     str(entry.inputs.get("compiled"))
 
 

@@ -59,8 +59,8 @@ def test_every_flipped_bit_is_found(image: Image) -> None:
     small_parts = [*range(sif.partitions(image.path)[0].offset), *range(record.offset, record.end)]
     for number in range(FLIPS):
         at = chance.randrange(size) if number % 2 else chance.choice(small_parts)
-        found = flipped(image.path, at, number % 8)
-        assert (found.state, bool(found.problems)) == (CHANGED, True), at
+        integrity = flipped(image.path, at, number % 8)
+        assert (integrity.state, bool(integrity.problems)) == (CHANGED, True), at
     assert digests.check(image.path).state == WHOLE
 
 
@@ -99,9 +99,9 @@ def test_an_image_without_a_record_passes_nothing_and_is_built_again(image: Imag
 
 def appended(image: Image, size: int) -> list[str]:
     """Return what was appended to a whole image of a size."""
-    found = digests.check(image.path)
-    assert (found.state, found.proven) == (WHOLE, size)
-    return [each.name for each in found.appended]
+    integrity = digests.check(image.path)
+    assert (integrity.state, integrity.proven) == (WHOLE, size)
+    return [each.name for each in integrity.appended]
 
 
 def test_a_signed_image_is_whole_and_its_signature_is_listed(image: Image, tmp_path: Path) -> None:

@@ -107,13 +107,13 @@ def test_no_command_of_the_package_runs_a_module_that_the_current_folder_could_h
     """``own_python`` has the option of Python; in images, older ones have none."""
     package = Path(lumicontainer.__file__).parent
     files = [each for each in package.rglob("*.py") if "inside" not in each.parts]
-    found = {
+    commands = {
         f"{each.relative_to(package)}:{node.lineno}"
         for each in files
         for node in ast.walk(ast.parse(each.read_bytes()))
         if isinstance(node, ast.List | ast.Tuple) and _starts_module(node.elts)
     }
-    (in_a_container,) = found
+    (in_a_container,) = commands
     assert in_a_container.startswith("pinning/scripts/ask_for_builds.py:")
 
 
@@ -150,9 +150,9 @@ def test_pip_builds_nothing_of_what_it_is_asked_for(
     source: Path, archive: Path, canary: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     monkeypatch.chdir(archive.parent)
-    asked = form.format(uri=source.as_uri(), folder=source)
+    requirement = form.format(uri=source.as_uri(), folder=source)
     with pytest.raises(ProgramError):
-        Resolver(Target(OWN_VERSION), print).wheels(Query([asked]))
+        Resolver(Target(OWN_VERSION), print).wheels(Query([requirement]))
     assert not canary.exists()
 
 
@@ -252,8 +252,10 @@ def test_a_word_that_apt_reads_as_more_than_a_name_is_refused(resolved: Resolve,
     ["g++", "libstdc++6=12.2.0-14+deb12u1", "g++=4:12.2.0-3", "libc6:i386", "python3.11", "7zip"],
 )
 def test_packages_as_debian_names_them_are_taken(resolved: Resolve, word: str) -> None:
-    found = resolved({"layers/greet/layer.yaml": f"summary: x\npackages: {{apt: ['{word}']}}\n"})
-    assert found.layers[1].content.apt == (word,)
+    resolution = resolved(
+        {"layers/greet/layer.yaml": f"summary: x\npackages: {{apt: ['{word}']}}\n"}
+    )
+    assert resolution.layers[1].content.apt == (word,)
 
 
 def test_debootstrap_is_given_names_without_versions(resolved: Resolve) -> None:

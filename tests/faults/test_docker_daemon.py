@@ -137,30 +137,32 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
 def _run(folder: Path) -> None:
     root = folder / "root"
     root.mkdir()
-    asked = daemon.connect()
+    connection = daemon.connect()
     with daemon.refusals():
-        container.run(asked, container.Spec(root=str(root), environment={}), ["true"])
+        container.run(connection, container.Spec(root=str(root), environment={}), ["true"])
 
 
 def _load(folder: Path) -> None:
     archive = folder / "image.tar"
     archive.write_bytes(_archive())
-    asked = daemon.connect()
+    connection = daemon.connect()
     with daemon.refusals():
-        image.import_image(asked, str(archive), image.ImageSpec("a.sif", "", "new:1", {"a": "b"}))
+        image.import_image(
+            connection, str(archive), image.ImageSpec("a.sif", "", "new:1", {"a": "b"})
+        )
 
 
 def _export(folder: Path) -> None:
-    asked = daemon.connect()
+    connection = daemon.connect()
     with daemon.refusals():
-        base.make(asked, [], {"image": f"a@sha256:{_ID}", "tree": "", "folder": str(folder)})
+        base.make(connection, [], {"image": f"a@sha256:{_ID}", "tree": "", "folder": str(folder)})
 
 
 def _pull(folder: Path) -> None:
-    asked = daemon.connect()
+    connection = daemon.connect()
     fields = {"image": "a:1", "tree": str(folder / "t"), "folder": str(folder), "release": "x"}
     with daemon.refusals():
-        base.make(asked, [], fields)
+        base.make(connection, [], fields)
 
 
 def _leftovers(_: Path) -> None:

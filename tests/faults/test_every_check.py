@@ -37,10 +37,10 @@ def test_every_check_is_seen_to_fail() -> None:
     """Files that begin with '_' are what checks share."""
     own = {("image", path) for path in ROOT.glob("recipes/checks/**/*.*")}
     layers = ROOT.glob("recipes/layers/*/checks/**/*.*")
-    found = own | {(path.relative_to(ROOT).parts[2], path) for path in layers}
+    checks = own | {(path.relative_to(ROOT).parts[2], path) for path in layers}
     shipped = {
         f"{owner}/{path.stem}"
-        for owner, path in found
+        for owner, path in checks
         if path.suffix in (".py", ".sh") and path.name[0] != "_"
     }
     assert shipped == CAUGHT

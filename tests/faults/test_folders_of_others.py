@@ -71,14 +71,14 @@ def top(tmp_path: Path) -> Path:
 def test_a_folder_is_refused_just_where_another_user_could_replace_what_lies_there(
     top: Path, where: str, mode: int, of: str, *, safe: bool
 ) -> None:
-    asked = top if where == "itself" else top / "mine"
-    (asked / "private").mkdir(parents=True, mode=0o700)
+    folder = top if where == "itself" else top / "mine"
+    (folder / "private").mkdir(parents=True, mode=0o700)
     (top / "mine").mkdir(exist_ok=True)
     top.chmod(mode)
     if of != "me":
         given_away(top, group_alone=of == "group")
         run([*as_root(), "chmod", f"{mode:o}", top])
-    problem = trust.doubt(asked, "the cache", "LUMICONTAINER_CACHE")
+    problem = trust.doubt(folder, "the cache", "LUMICONTAINER_CACHE")
     renamed = next(each for each in (top / "private", top / "mine") if each.exists())
     assert stranger("mv", renamed, top / "taken") is not safe
     assert (problem is None) is safe

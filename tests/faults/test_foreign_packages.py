@@ -76,8 +76,8 @@ def test_a_hostile_package_is_left_out_with_a_warning(capsys: pytest.CaptureFixt
         "a/../../b": {**row, "version": "1"},
         "torch": {**row, "version": "1\nnumpy==0"},
     }
-    found = facts._parse(answer_of(packages))
-    assert {name: each.version for name, each in found.packages.items()} == {
+    image = facts._parse(answer_of(packages))
+    assert {name: each.version for name, each in image.packages.items()} == {
         "plain-name": "1.0.post1"
     }
     said = capsys.readouterr().err
@@ -106,9 +106,9 @@ def test_the_needs_of_an_image_are_read_in_linear_time() -> None:
     packages = {f"p{n}": {**row, "requires": [f"torch>={n}"]} for n in range(99)}
     packages |= {"torch": {**row, "requires": []}, "evil": {**row, "requires": many}}
     with within(SECONDS):
-        found = facts._parse(answer_of(packages))
+        image = facts._parse(answer_of(packages))
         for _ in range(20):
-            assert "evil" in found.users("torch")
+            assert "evil" in image.users("torch")
 
 
 def test_an_image_that_states_too_many_requirements_is_refused() -> None:
@@ -124,5 +124,5 @@ def test_a_version_of_more_digits_than_python_reads_is_not_met() -> None:
 
 
 def test_a_condition_without_meaning_is_left_to_pip() -> None:
-    found = {"evil": Wheel("evil", "1.0", "", "", ("torch; os_name ~= 'x'",))}
-    assert needed(["evil"], found, marker_values("3.11")).keys() == {"evil", "torch"}
+    wheels = {"evil": Wheel("evil", "1.0", "", "", ("torch; os_name ~= 'x'",))}
+    assert needed(["evil"], wheels, marker_values("3.11")).keys() == {"evil", "torch"}

@@ -30,9 +30,9 @@ PROJECT = '[project]\nname = "tool"\nversion = "1.0"\n'
 class Backend(BaseHTTPRequestHandler):
     """Serve repositories by git's own program, a CGI script (git-http-backend(1))."""
 
-    def __init__(self, upstream: Upstream, *given: Any) -> None:
+    def __init__(self, upstream: Upstream, *arguments: Any) -> None:
         self.upstream = upstream
-        super().__init__(*given)
+        super().__init__(*arguments)
 
     def do_GET(self) -> None:
         path, _, query = self.path.partition("?")
@@ -114,8 +114,8 @@ def test_a_repository_comes_from_a_server_of_the_site_s_own_ca(
     named = {"a commit": commit, "digits": commit[:9]}.get(revision, revision)
     certificate = write_certificate(tmp_path / "ca")
     with serving(upstream, certificate) as url:
-        wanted = Reference(f"{url}/tool/.git", revision=named)
-        (source,) = prepare_sources([wanted], folder, site_with(certificate), print).sources
+        reference = Reference(f"{url}/tool/.git", revision=named)
+        (source,) = prepare_sources([reference], folder, site_with(certificate), print).sources
     assert (source.name, getattr(source.origin, "commit_id", "")) == ("tool", commit)
 
 
@@ -131,9 +131,9 @@ def test_a_server_that_the_site_does_not_know_is_refused(
     trust = trusted.get(wrong, certificate)
     with serving(upstream, certificate) as url:
         for revision in ("main", commit):
-            wanted = Reference(f"{url}/tool/.git", name="tool", revision=revision)
+            reference = Reference(f"{url}/tool/.git", name="tool", revision=revision)
             with pytest.raises(DownloadError) as error:
-                prepare_sources([wanted], folder, site_with(trust), print)
+                prepare_sources([reference], folder, site_with(trust), print)
             (problem,) = error.value.problems
             assert problem.what == f"the certificate of {url[8:]} is not trusted"
             assert "certificate" in problem.why.lower()

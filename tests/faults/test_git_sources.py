@@ -211,10 +211,10 @@ def write_bomb(upstream: Upstream, name: str, *, files: bool = True) -> str:
     upstream.git("init", "--quiet", "--bare", str(bomb))
     mode, kind = ("100644", "blob") if files else ("040000", "tree")
     make = ("hash-object", "-w", "--stdin") if files else ("mktree",)
-    below = upstream.git(*make, at=bomb, given="x" if files else "")
+    below = upstream.git(*make, at=bomb, stdin="x" if files else "")
     for _ in range(10):
         rows = "".join(f"{mode} {kind} {below}\t{number}\n" for number in range(10))
-        below = upstream.git("mktree", at=bomb, given=rows)
+        below = upstream.git("mktree", at=bomb, stdin=rows)
         mode, kind = "040000", "tree"
     commit = upstream.git("commit-tree", "-m", "x", below, at=bomb)
     upstream.git("update-ref", "refs/heads/main", commit, at=bomb)
@@ -263,7 +263,7 @@ def test_a_submodule_is_counted_before_its_files_are_written(upstream: Upstream)
 def test_submodules_in_submodules_are_counted_before_one_is_fetched(upstream: Upstream) -> None:
     many = upstream.repository("many", a="x")
     rows = "".join(f"160000 {'1' * 40} 0\t{number}\n" for number in range(1000))
-    upstream.git("update-index", "--index-info", at=many, given=rows)
+    upstream.git("update-index", "--index-info", at=many, stdin=rows)
     tool = name_submodule(upstream, "many", upstream.commit(many))
     printed = upstream.fail(GitSource(TOOL, upstream.head(tool), "tree", (".",)))
     assert "it has more than 1000 submodules" in printed

@@ -387,11 +387,11 @@ def run(image: Path, folder: Path, node: Node, *names: str) -> dict[str, dict[st
 def test_checks_pass_where_all_is_well(
     image: Path, tmp_path: Path, node: Node, names: list[str]
 ) -> None:
-    found = run(image, tmp_path, node, *names)
-    assert {name: (row["state"], row["reason"]) for name, row in found.items()} == dict.fromkeys(
+    rows = run(image, tmp_path, node, *names)
+    assert {name: (row["state"], row["reason"]) for name, row in rows.items()} == dict.fromkeys(
         names, ("passed", "")
     )
-    for name, row in found.items():
+    for name, row in rows.items():
         if not name.startswith(("rocm/", "osu/", "rccl-tests/")):
             assert row["facts"]["ran_on"] == "the CPU, for LUMI_VERIFY_DEVICE=cpu"
 

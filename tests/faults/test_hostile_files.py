@@ -60,8 +60,8 @@ def test_blanks_and_quotes_in_names_stay(tmp_path: Path, pack: Pack) -> None:
     for name in names:
         (folder / name).write_text(name.encode(errors="surrogateescape").hex())
     repack(pack(folder), tmp_path / "packed", tmp_path / "listed")
-    found = read_squashfs(tmp_path / "packed").root.children
-    assert {name.decode(errors="surrogateescape") for name in found} == {*names}
+    children = read_squashfs(tmp_path / "packed").root.children
+    assert {name.decode(errors="surrogateescape") for name in children} == {*names}
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ __all__ = ["recipes", "small"]
 
 
 def build(
-    folder: Path, prints: str, *words: object, code: int, asked: str = "lumi-verify"
+    folder: Path, prints: str, *words: object, code: int, program: str = "lumi-verify"
 ) -> subprocess.CompletedProcess[str]:
     """Build an image whose Python runs a command of the shell in place of what it is asked."""
-    verifies = f'case "$*" in *{asked}*) {prints}; exit ;; esac'
+    verifies = f'case "$*" in *{program}*) {prints}; exit ;; esac'
     script = f'#!/bin/sh\n{verifies}\nexec python3.11 "$@"\n'
     install = (
         "set -euo pipefail\nmkdir /opt/greet\necho x >/opt/greet/greeting\nrm /usr/bin/python3\n"
@@ -37,7 +37,7 @@ def test_a_build_takes_no_answer_for_a_report(tmp_path: Path, prints: str) -> No
 
 @pytest.mark.usefixtures("small")
 def test_a_build_takes_no_answer_for_a_list_of_packages(tmp_path: Path) -> None:
-    done = build(tmp_path, "echo nonsense", "--no-verify", code=STEP_FAILED, asked="inventory")
+    done = build(tmp_path, "echo nonsense", "--no-verify", code=STEP_FAILED, program="inventory")
     assert "error: python3 of the image did not list its packages" in done.stderr
     assert not (tmp_path / "x.sif").exists()
 
@@ -60,7 +60,7 @@ LIES = {
 @pytest.mark.parametrize("lie", LIES)
 def test_an_extension_does_not_believe_the_python_of_its_image(tmp_path: Path, lie: str) -> None:
     prints, code, why = LIES[lie]
-    build(tmp_path, prints, "--no-verify", code=0, asked="image.facts")
+    build(tmp_path, prints, "--no-verify", code=0, program="image.facts")
     image = tmp_path / "x.sif"
     done = lumicontainer("extend", image, "rich", "--output", tmp_path / "more.sqsh", code=code)
     assert why in done.stderr

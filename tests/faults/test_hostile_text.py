@@ -146,9 +146,9 @@ def test_documents_are_utf8_and_files_of_any_name_found_whatever_the_locale(
     folder = write({**HELLO, "layers/greet/install.sh": script}).rename(tmp_path / "Ünï")
     words = ("hello", "--recipes", folder, "--set", "greet.greeting=Grüße …")
     for form in ("def", "dockerfile"):
-        wanted = run("render", *words, "--format", form, LC_ALL="C.UTF-8")
-        assert wanted.returncode == 0, wanted.stderr
-        assert run("render", *words, "--format", form, **env).stdout == wanted.stdout
+        expected = run("render", *words, "--format", form, LC_ALL="C.UTF-8")
+        assert expected.returncode == 0, expected.stderr
+        assert run("render", *words, "--format", form, **env).stdout == expected.stdout
     output = tmp_path / "Ünï.sif"
     done = run("build", *words, "--output", output, "--dry-run", "--json", **env)
     assert done.returncode == 0, done.stderr

@@ -80,10 +80,10 @@ def digest(content: str | bytes) -> str:
 
 def files(more: Mapping[str, str | bytes] = {}, **notes: str) -> dict[str, str | bytes]:
     """Return the files of a wheel; a note may be another text."""
-    found: dict[str, str | bytes] = {"evil.py": "", **more}
-    found |= {f"{NOTES}/METADATA": METADATA, f"{NOTES}/WHEEL": WHEEL}
-    listed = {f"{NOTES}/RECORD": record(found)}
-    return {**found, **listed, **{f"{NOTES}/{name}": text for name, text in notes.items()}}
+    content: dict[str, str | bytes] = {"evil.py": "", **more}
+    content |= {f"{NOTES}/METADATA": METADATA, f"{NOTES}/WHEEL": WHEEL}
+    listed = {f"{NOTES}/RECORD": record(content)}
+    return {**content, **listed, **{f"{NOTES}/{name}": text for name, text in notes.items()}}
 
 
 def write(path: Path, entries: Entries) -> None:
@@ -324,25 +324,25 @@ BYTES = {
 
 def cases() -> dict[str, Any]:
     """Return what writes each wheel, by its name."""
-    found: dict[str, Any] = dict(BYTES)
+    wheels: dict[str, Any] = dict(BYTES)
     for path in PATHS:
-        found[f"path {path!a:.40}"] = lambda to, each=path: write(
+        wheels[f"path {path!a:.40}"] = lambda to, each=path: write(
             to, _listed({each: PTH if each.endswith(".pth") else "x"})
         )
     for name, notes in SETTINGS.items():
-        found[name] = lambda to, each=notes: write(to, files(**each).items())
+        wheels[name] = lambda to, each=notes: write(to, files(**each).items())
     for name, content in ENCODED.items():
-        found[f"metadata in {name}"] = lambda to, each=content: write(
+        wheels[f"metadata in {name}"] = lambda to, each=content: write(
             to, {**files(), f"{NOTES}/METADATA": each}.items()
         )
     for name, mode in KINDS.items():
         for path in ("linked", "evil.py", f"{NOTES}/METADATA", "bin/x"):
-            found[f"{name} {path}"] = lambda to, each=mode, at=path: write(
+            wheels[f"{name} {path}"] = lambda to, each=mode, at=path: write(
                 to, [*_without(at), (entry(at, each), "/etc/passwd")]
             )
     for path in ("evil.py", f"{NOTES}/METADATA", f"{NOTES}/RECORD"):
-        found[f"twice {path}"] = lambda to, at=path: write(to, [*files().items(), (at, "other")])
-    return found
+        wheels[f"twice {path}"] = lambda to, at=path: write(to, [*files().items(), (at, "other")])
+    return wheels
 
 
 def _listed(more: Mapping[str, str]) -> Entries:

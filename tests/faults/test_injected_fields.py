@@ -165,11 +165,11 @@ def test_what_cannot_stand_in_its_place_is_refused_by_each_filter(
 ) -> None:
     for text in texts:
         try:
-            found = quoting(text)
+            quoted = quoting(text)
         except InputError as error:
             assert str(error).isprintable()
         else:
-            assert found == text
+            assert quoted == text
             assert "\n" not in text
 
 

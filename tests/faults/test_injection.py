@@ -56,9 +56,9 @@ def test_the_shell_of_a_job_gets_each_variable_and_word_as_it_was(
     )
     (tmp_path / "script").write_text(text, newline="")
     run(["bash", str(tmp_path / "script")])
-    variables, given = map(json.loads, (folder / "result").read_text().splitlines())
+    variables, received = map(json.loads, (folder / "result").read_text().splitlines())
     assert variables == named(texts)
-    assert given == texts
+    assert received == texts
 
 
 @give(TEXTS)
@@ -98,8 +98,8 @@ def test_the_script_of_a_module_starts_the_programs_of_any_image(
         calls.append((str(image), name))
     starts = f'for n in $(ls {scripts} | sort -n); do sh {scripts}/"$n"/python -c x || exit; done'
     printed = run(["sh", "-c", starts], PATH=f"{programs}:{os.environ['PATH']}")
-    wanted = [["--silent", "exec", name, image, "python", "-c", "x"] for image, name in calls]
-    assert printed.split("\0END\0")[:-1] == ["\0".join(each) for each in wanted]
+    expected = [["--silent", "exec", name, image, "python", "-c", "x"] for image, name in calls]
+    assert printed.split("\0END\0")[:-1] == ["\0".join(each) for each in expected]
 
 
 MODULE = {
@@ -205,14 +205,14 @@ def test_a_test_class_has_each_value_as_it_was(texts: Sequence[str]) -> None:
         **values,
     )
     tree = ast.parse(text)
-    found = {
+    fields = {
         each.targets[0].id: ast.literal_eval(each.value)
         for each in tree.body
         if isinstance(each, ast.Assign)
         and isinstance(each.targets[0], ast.Name)
         and each.targets[0].id in ("CHECKS", "LEVELS", "OPTIONS", "BINDS", "IMAGE")
     }
-    assert found == {name.upper(): value for name, value in {**values, "image": texts[9]}.items()}
+    assert fields == {name.upper(): value for name, value in {**values, "image": texts[9]}.items()}
 
 
 class Page(html.parser.HTMLParser):
@@ -233,15 +233,22 @@ class Page(html.parser.HTMLParser):
         self.texts[-1] += data
 
 
-def report(given: Sequence[str]) -> Page:
+def report(strings: Sequence[str]) -> Page:
     """Return the report of failed checks that say these texts in each of their fields."""
     row = {"state": "failed", "seconds": 1.0, "measured": [], "facts": {}, "ranks": []}
     rows = [
         {**row, **dict.fromkeys(("name", "summary", "reason", "hint", "again", "output"), text)}
-        for text in given
+        for text in strings
     ]
-    place = {"host": given[0], "nodes": 1, "ranks": 1, "gpus": 0, "architecture": "", "network": ""}
-    about = {"recipe": given[0], "file": given[0], "platform": None, "key": "", "profile": ""}
+    place = {
+        "host": strings[0],
+        "nodes": 1,
+        "ranks": 1,
+        "gpus": 0,
+        "architecture": "",
+        "network": "",
+    }
+    about = {"recipe": strings[0], "file": strings[0], "platform": None, "key": "", "profile": ""}
     counts = {"passed": 0, "skipped": 0, "failed": len(rows), "error": 0}
     result = {"checks": rows, "counts": counts, "image": about, "place": place, "begun": "x"}
     read = Page()

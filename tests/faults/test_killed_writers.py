@@ -37,8 +37,8 @@ def write_file_system(folder: Path) -> None:
 
 def files(folder: Path) -> dict[str, bytes]:
     """Return the files of a folder that have their final names."""
-    found = (path for path in folder.rglob("*") if path.is_file() and path.name[0] != ".")
-    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+    paths = (path for path in folder.rglob("*") if path.is_file() and path.name[0] != ".")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 @pytest.mark.parametrize("write", [write_recipe, write_module, write_file_system])

@@ -120,10 +120,12 @@ def test_uv_locks_what_an_index_with_a_password_has_and_writes_none(
     url = f"{upstream.mirrors[UPSTREAM]}simple/"
     settings = {"no-index": "1"} if kind == "find-links" else {"index-url": url}
     settings |= {kind: f"{url}one/" if kind == "find-links" else url}
-    wanted, lock = tmp_path / "wanted.txt", tmp_path / "pylock.toml"
-    wanted.write_text("".join(f"{line}\n" for line in [*Sources(settings, "").together(), "one"]))
+    requirements, lock = tmp_path / "wanted.txt", tmp_path / "pylock.toml"
+    requirements.write_text(
+        "".join(f"{line}\n" for line in [*Sources(settings, "").together(), "one"])
+    )
     words = ("pip", "compile", "--format", "pylock.toml", "--no-config", "--no-cache")
-    run_to_end([str(find_uv()), *words, "--output-file", str(lock), str(wanted)])
+    run_to_end([str(find_uv()), *words, "--output-file", str(lock), str(requirements)])
     assert 'name = "one"' in lock.read_text()
     assert PASSWORD not in lock.read_text()
     assert guarded == []

@@ -47,9 +47,9 @@ def placed(nodes: list[int], code: str = "", changes: Mapping[str, Any] | None =
 
 def test_only_ranks_of_one_node_are_measured_within_a_node(image: Path, tmp_path: Path) -> None:
     node = placed(IN_TURN, SLOW_BETWEEN_NODES, changes=ALL_REDUCE)
-    found = gpu.verify(image, tmp_path, node, *BANDWIDTHS)
-    holds(found["pytorch/bandwidth_in_node"])
-    across = found["pytorch/bandwidth_across_nodes"]
+    results = gpu.verify(image, tmp_path, node, *BANDWIDTHS)
+    holds(results["pytorch/bandwidth_in_node"])
+    across = results["pytorch/bandwidth_across_nodes"]
     caught(across, "all_reduce_128MiB is", "less than 1 GB/s")
 
 

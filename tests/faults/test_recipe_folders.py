@@ -124,9 +124,9 @@ def test_what_is_no_plain_file_is_refused_without_waiting(
     (folder / name).unlink()
     other(folder / name)
     problems, above = Problems(), Path(name).parent
-    found = list(recipe_folder.files_below(folder, str(above), problems))
+    files = list(recipe_folder.files_below(folder, str(above), problems))
     if other is Path.mkdir:
-        assert name not in {str(above / file.name) for file in found}
+        assert name not in {str(above / file.name) for file in files}
         return
     assert name in str(problems.noted[0])
     with pytest.raises(InputError, match=r"cannot read a (pipe|symbolic link|socket|file of more)"):

@@ -66,7 +66,7 @@ FAULTS: dict[str, list[tuple[Change, str]]] = {
     ],
     "rccl-tests/whole": [
         (partial(layers.rccl_tests, linked=["librccl.so.1"]), "is not linked with libmpi.so.12"),
-        (partial(layers.rccl_tests, there=["libmpi.so.12"]), "all_reduce_perf are missing"),
+        (partial(layers.rccl_tests, libraries=["libmpi.so.12"]), "all_reduce_perf are missing"),
         (partial(layers.rccl_tests, code=["gfx942", "gfx90c"]), "gfx90c, and none for gfx90a"),
     ],
     "rocm/compiles": [
@@ -81,7 +81,7 @@ FAULTS: dict[str, list[tuple[Change, str]]] = {
     ],
     "slingshot/libfabric": [
         (partial(layers.slingshot, listed="cxi:"), "libfabric has no provider tcp"),
-        (partial(layers.slingshot, there=()), "libfabric.so.1: libcxi.so.1"),
+        (partial(layers.slingshot, libraries=()), "libfabric.so.1: libcxi.so.1"),
         (partial(layers.slingshot, curl=False), "/usr/lib64/libcurl.so.4 is missing"),
         (lambda image: image.write(f"{LIBRARIES}/libfabric.so.1", "cut"), "fi_info --list fails"),
     ],

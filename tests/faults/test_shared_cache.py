@@ -91,9 +91,9 @@ def test_an_object_is_taken_byte_for_byte_and_only_its_publisher_can_change_it(
     folder = team.root / entry.name
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o640}
     assert folder.stat().st_mode & 0o777 == 0o750
-    found = taken(team, entry.name, other)
-    assert files(found.folder) == files(entry.folder) == files(folder)
-    assert found == other.proven(entry.name)
+    copy = taken(team, entry.name, other)
+    assert files(copy.folder) == files(entry.folder) == files(folder)
+    assert copy == other.proven(entry.name)
 
 
 def test_no_published_object_is_replaced(published: Entry, own: Cache, team: SharedCache) -> None:
@@ -312,10 +312,10 @@ def test_no_more_is_copied_than_was_counted(
     size = layer.stat().st_size
 
     def grow_later(descriptor: int) -> os.stat_result:
-        found = fstat(descriptor)
-        if os.path.samestat(found, layer.stat()) and found.st_size == size:
+        status = fstat(descriptor)
+        if os.path.samestat(status, layer.stat()) and status.st_size == size:
             os.truncate(layer, 1 << 30)
-        return found
+        return status
 
     monkeypatch.setattr(os, "fstat", grow_later)
     refused(team, published.name, other, Damaged, "has grown while it was read")
@@ -378,8 +378,8 @@ def test_who_may_not_change_an_object_cannot_remove_it(published: Entry, team: S
     if child == 0:
         if os.geteuid() == 0:
             os.setresuid(*[STRANGER - 1] * 3)
-        (found,) = contents.published(team)
-        problem = contents.remove(found, dry=False)
+        (theirs,) = contents.published(team)
+        problem = contents.remove(theirs, dry=False)
         os._exit(problem is None or f"only its owner {STRANGER} may" not in problem.why)
     assert os.waitpid(child, 0)[1] == 0
     assert files(folder) == files(published.folder)

@@ -110,8 +110,8 @@ def test_extend_takes_what_a_hash_pins(tmp_path: Path) -> None:
     file = tmp_path / "requirements.txt"
     file.write_text(f"x @ {PLAIN} --hash=sha256:{HASH}\n")
     lines = (f"x@ {PLAIN}", f"y@ {PLAIN}#sha256={HASH}", "z@ https://host.invalid/z.whl?a=b")
-    found = read_additions([*lines[1:]], [file], []).lines
-    assert sorted(each.replace(" @ ", "@ ") for each in found) == sorted(lines)
+    requirements = read_additions([*lines[1:]], [file], []).lines
+    assert sorted(each.replace(" @ ", "@ ") for each in requirements) == sorted(lines)
 
 
 @pytest.mark.parametrize(

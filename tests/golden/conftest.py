@@ -25,8 +25,8 @@ def texts() -> dict[str, Path]:
     """Return this repository's files of more than one line by their text, the longest first."""
     folders = (ROOT / "recipes", ROOT / "lumicontainer/step")
     paths = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
-    found = {path.read_text(): path.relative_to(ROOT) for path in paths if path.suffix != ".pyc"}
-    return {text: found[text] for text in sorted(found, key=len, reverse=True) if "\n" in text[:-1]}
+    names = {path.read_text(): path.relative_to(ROOT) for path in paths if path.suffix != ".pyc"}
+    return {text: names[text] for text in sorted(names, key=len, reverse=True) if "\n" in text[:-1]}
 
 
 def named(definition: str) -> str:
@@ -71,10 +71,10 @@ def shortened(lines: list[str], known: list[str]) -> str:
         alike = (takewhile(lambda pair: pair[0] == pair[1] != "", each) for each in pairs)
         count = max((len([*each]) for each in alike), default=0)
         if count < 4:
-            count, found = 1, lines[at : at + 1]
+            count, kept = 1, lines[at : at + 1]
         else:
-            found = [lines[at], f"… {count - 2}", lines[at + count - 1]]
-        written += "".join(f"{line}\n" for line in found)
+            kept = [lines[at], f"… {count - 2}", lines[at + count - 1]]
+        written += "".join(f"{line}\n" for line in kept)
         at += count
     return written
 

@@ -52,10 +52,10 @@ def differences(first: dict[str, str], other: dict[str, str]) -> str:
 def documents(recipe: str, profile: str) -> dict[str, str]:
     plan = planned(recipe, profile)
     check_sections(plan)
-    found = {form: render(plan, form, mirror="") for form in ("def", "dockerfile")}
-    assert programs(found["dockerfile"]) == [each for step in plan.steps for each in step.documents]
-    assert all(program in found["def"] for program in programs(found["dockerfile"]))
-    return {"def": named(found["def"]), "dockerfile": without_programs(found["dockerfile"])}
+    texts = {form: render(plan, form, mirror="") for form in ("def", "dockerfile")}
+    assert programs(texts["dockerfile"]) == [each for step in plan.steps for each in step.documents]
+    assert all(program in texts["def"] for program in programs(texts["dockerfile"]))
+    return {"def": named(texts["def"]), "dockerfile": without_programs(texts["dockerfile"])}
 
 
 @pytest.mark.slow
@@ -75,8 +75,8 @@ def test_the_documents_are_the_golden_ones_and_run_the_same(recipe: str, is_gold
 
 
 def test_there_is_no_golden_file_of_an_image_that_is_not_shipped() -> None:
-    wanted = {f"{recipe}.{profile}" for recipe, profile in IMAGES}
-    assert {path.stem for path in (HERE / FOLDER).iterdir()} == wanted
+    images = {f"{recipe}.{profile}" for recipe, profile in IMAGES}
+    assert {path.stem for path in (HERE / FOLDER).iterdir()} == images
 
 
 def read_by_spython(parser: type, document: str, path: Path) -> Any:
@@ -101,8 +101,8 @@ def test_spython_reads_the_same_image_in_both_documents(
     for program in steps:
         # spython leaves out blanks around a line and empty lines.
         lines = "\n".join(filter(None, map(str.strip, program.splitlines())))
-        _, found, rest = rest.partition(lines)
-        assert found, program
+        _, part, rest = rest.partition(lines)
+        assert part, program
     # Of the base64 that follows, DockerParser drops a word RUN at the start of a line.
     decoders = [line for line in dockerfile.install if line.startswith("base64 -d ")]
     assert len(decoders) == len(steps)

@@ -185,8 +185,8 @@ def strange_values(command: Sequence[object], env: dict[str, str] | None = None)
 
 def events(stderr: str, *kinds: str) -> list[dict[str, Any]]:
     """Return the events of the given kinds of a build with ``--progress json``."""
-    found = [json.loads(line) for line in stderr.splitlines() if line.startswith("{")]
-    return [event for event in found if event["event"] in kinds]
+    messages = [json.loads(line) for line in stderr.splitlines() if line.startswith("{")]
+    return [event for event in messages if event["event"] in kinds]
 
 
 @pytest.fixture

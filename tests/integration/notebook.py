@@ -39,22 +39,22 @@ def main(name):
     client = manager.client()
     client.start_channels()
     client.wait_for_ready(timeout=TIME)
-    found = {"name": manager.kernel_spec.display_name}
-    found["encrypted"] = bool(manager.curve_publickey)
+    results = {"name": manager.kernel_spec.display_name}
+    results["encrypted"] = bool(manager.curve_publickey)
     code = "import os; x = 1; print(os.path.exists('/.singularity.d'), os.environ['SLURM_JOB_ID'])"
-    found["cell"] = run(client, code)
-    found["interrupted"] = interrupted(manager, client)
-    found["afterwards"] = run(client, "print(x)")
+    results["cell"] = run(client, code)
+    results["interrupted"] = interrupted(manager, client)
+    results["afterwards"] = run(client, "print(x)")
     manager.restart_kernel(now=True)
     client.wait_for_ready(timeout=TIME)
-    found["restarted"] = run(client, "print('x' in dir())")
+    results["restarted"] = run(client, "print('x' in dir())")
     client.execute("import os; os._exit(3)")
     manager.provisioner.process.wait(timeout=TIME)
-    found["alive"] = manager.is_alive()
+    results["alive"] = manager.is_alive()
     manager.start_kernel()
     client.wait_for_ready(timeout=TIME)
     manager.shutdown_kernel()
-    print(json.dumps(found))
+    print(json.dumps(results))
 
 
 main(sys.argv[1])

@@ -78,12 +78,12 @@ def processes_of(folder: Path) -> list[str]:
 
 
 def _marked(mark: bytes) -> list[str]:
-    found = []
+    commands = []
     for entry in Path("/proc").iterdir():
         with suppress(OSError):
             if mark in (entry / "environ").read_bytes():
-                found.append((entry / "cmdline").read_text().replace("\0", " "))
-    return found
+                commands.append((entry / "cmdline").read_text().replace("\0", " "))
+    return commands
 
 
 def left_in_engine(docker: Callable[..., subprocess.CompletedProcess[str]]) -> list[str]:
@@ -91,12 +91,12 @@ def left_in_engine(docker: Callable[..., subprocess.CompletedProcess[str]]) -> l
 
     Other tests may use it meanwhile.
     """
-    found = []
+    left = []
     form = f'{{{{index .Config.Labels "{LABEL}"}}}}'
     for kind in ("container", "image"):
         words = (kind, "ls", "--all", "--quiet", "--filter", f"label={LABEL}")
         for each in docker(*words).stdout.split():
             shown = docker(kind, "inspect", "--format", form, each).stdout.split()
             if shown and str(read_start(int(shown[1]))) != shown[2]:
-                found.append(each)
-    return found
+                left.append(each)
+    return left

@@ -39,9 +39,9 @@ def registry(folder: Path, *, guarded: bool = False, read_only: bool = False) ->
     listening = re.compile(r"listening on (127\.0\.0\.1:\d+)")
     try:
         until(lambda: listening.search(log.read_text()) or server.poll() is not None, 30)
-        found = listening.search(log.read_text())
-        assert found, log.read_text()
-        yield found[1]
+        match = listening.search(log.read_text())
+        assert match, log.read_text()
+        yield match[1]
     finally:
         server.terminate()
         server.wait()
@@ -75,8 +75,8 @@ def _put_blob(here: str, name: str, content: bytes) -> dict[str, Any]:
 
 def _send(method: str, url: str, body: bytes, headers: dict[str, str]) -> str:
     """Return where the answer leads."""
-    asked = Request(url, data=body, method=method, headers=headers)
-    with urlopen(asked, timeout=120) as answer:
+    request = Request(url, data=body, method=method, headers=headers)
+    with urlopen(request, timeout=120) as answer:
         return str(answer.headers.get("Location", ""))
 
 

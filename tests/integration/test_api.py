@@ -106,9 +106,9 @@ def test_a_build_ends_what_it_began_in_a_thread(
 
     def late(release: str, mirrors: dict[str, str]) -> site.Site:
         assert packing.wait(60)
-        found = read(release, mirrors)
+        mirrors_read = read(release, mirrors)
         ended.set()
-        return found
+        return mirrors_read
 
     def watch(event: api.Event) -> None:
         if event.step == "pack":
@@ -226,8 +226,8 @@ def test_a_report_has_every_check_and_raises_its_failures(proof: Path) -> None:
     events: list[api.Event] = []
     with ThreadPoolExecutor(1) as thread:
         names = ["proof/pictures", "proof/gpu", "proof/fails"]
-        asked = thread.submit(api.verify, proof, names=names, on_progress=events.append)
-        report = asked.result()
+        future = thread.submit(api.verify, proof, names=names, on_progress=events.append)
+        report = future.result()
     states = {each["name"]: each["state"] for each in report.checks}
     assert states == dict(zip(names, ("passed", "skipped", "failed"), strict=True))
     assert sum("proof/" in (each.text or "") for each in events if each.event == "say") == 3

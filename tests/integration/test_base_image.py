@@ -179,11 +179,11 @@ def test_a_base_that_an_engine_cannot_read_is_packed_again_once(
     assert form_of(first) == ("gzip", 128 << 10)
     assert digest(first) == digest(second)
     rows = rows_of(plain(tree, "gzip"))
-    there = {path: row for path, row in rows_of(first).items() if path in rows}
+    base_rows = {path: row for path, row in rows_of(first).items() if path in rows}
     own = ("dev/", "etc/hosts", "etc/resolv.conf", "etc/hostname", "usr/local/bin/lumi")
-    assert {path for path, row in rows.items() if row.kind != GONE and there.get(path) != row} <= {
-        path for path in rows if path.startswith(own)
-    }
+    assert {
+        path for path, row in rows.items() if row.kind != GONE and base_rows.get(path) != row
+    } <= {path for path in rows if path.startswith(own)}
 
 
 def test_a_base_that_is_gone_is_named(tmp_path: Path) -> None:

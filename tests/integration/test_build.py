@@ -233,10 +233,10 @@ def test_a_check_that_does_not_hold_keeps_the_old_image(old: Path, small: Path) 
     assert "hint: build it again" in done.stderr
     assert "the greeting is missing" in done.stderr
     assert old.read_bytes() == small.read_bytes()
-    found = [pasted(each) for each in re.findall(r"repeat the check: (.+)", done.stderr)]
-    assert [each.returncode for each in found] == [1, 1], [each.stderr for each in found]
-    assert "failed   greet/greeting: the greeting is missing" in found[0].stdout
-    assert "failed   image/files: " in found[1].stdout
+    repeated = [pasted(each) for each in re.findall(r"repeat the check: (.+)", done.stderr)]
+    assert [each.returncode for each in repeated] == [1, 1], [each.stderr for each in repeated]
+    assert "failed   greet/greeting: the greeting is missing" in repeated[0].stdout
+    assert "failed   image/files: " in repeated[1].stdout
     kept = Path(re.search(r"the image is kept: (\S+)", done.stderr).group(1))
     assert inside(kept, "cat", "/opt/greet/greeting")
 

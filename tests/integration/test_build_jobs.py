@@ -80,10 +80,10 @@ class Login:
 
     def left(self) -> set[str]:
         """Return what lies in the folders of a build beside what belongs there."""
-        found = {path.name for path in self.folder.iterdir()} - {"own", "cache", "place"}
+        names = {path.name for path in self.folder.iterdir()} - {"own", "cache", "place"}
         jobs = {path.name for path in (self.folder / "cache/jobs").iterdir()}
         drafts = {path.name for path in (self.folder / "cache/objects").glob(".*")}
-        return found | jobs | drafts
+        return names | jobs | drafts
 
     def assert_nothing_runs(self) -> None:
         """Assert that no job, no process and no folder of a build on a node is left."""
@@ -311,8 +311,8 @@ def test_a_build_that_compares_two_runs_as_a_job_though_the_image_is_there(login
 def test_a_dry_run_prints_what_it_would_submit(login: Login) -> None:
     done = login.build("--dry-run")
     assert done.returncode == 0, done.stderr
-    asked = "would submit: sbatch --partition=standard-g --time=20 --cpus-per-task=4 --mem="
-    assert asked in done.stderr
+    command = "would submit: sbatch --partition=standard-g --time=20 --cpus-per-task=4 --mem="
+    assert command in done.stderr
     assert "would build" in done.stdout
     assert not (login.folder / "cache/jobs").exists()
 

@@ -36,10 +36,10 @@ def test_the_environment_of_the_layers_holds_with_and_without_lumi_entry(
     started: Docker, docker: Docker, start: tuple[str, ...]
 ) -> None:
     rows = docker("run", "--rm", "--network=host", *start, "-0").stdout.split("\0")
-    found = dict(row.partition("=")[::2] for row in rows)
-    assert {name: found.get(name) for name in STRANGE_LINES} == STRANGE_LINES
-    assert found["GREETING_STYLE"] == "plain"
-    assert found["PATH"].startswith("/opt/greet/bin:/usr/local/sbin:")
+    variables = dict(row.partition("=")[::2] for row in rows)
+    assert {name: variables.get(name) for name in STRANGE_LINES} == STRANGE_LINES
+    assert variables["GREETING_STYLE"] == "plain"
+    assert variables["PATH"].startswith("/opt/greet/bin:/usr/local/sbin:")
 
 
 def test_the_entrypoint_is_lumi_entry(started: Docker) -> None:

@@ -307,14 +307,14 @@ def test_a_build_removes_what_a_helper_that_was_killed_left_in_the_engine(
 def helpers_of(folder: Path) -> list[int]:
     """Return the programs that ask the engine for a container of a build."""
     parts = (b"python", f"\0{container.__name__}\0".encode(), os.fsencode(folder))
-    found = []
+    processes = []
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             command = (entry / "cmdline").read_bytes()
             program = command.partition(b"\0")[0]
             if parts[0] in program and all(part in command for part in parts):
-                found.append(int(entry.name))
-    return found
+                processes.append(int(entry.name))
+    return processes
 
 
 def builds_of(folder: Path) -> Path:

@@ -52,8 +52,8 @@ def test_what_a_reader_pastes_works_and_prints_what_is_shown(
         environment |= request.getfixturevalue("cluster")
     reader = make_reader(tmp_path, environment)
     shutil.copy(image, reader.folder)
-    found = reader.faults(document)
-    assert not found, "\n\n".join(found)
+    faults = reader.faults(document)
+    assert not faults, "\n\n".join(faults)
 
 
 def test_each_job_script_of_the_manual_starts_a_rank_for_each_task(

@@ -96,8 +96,8 @@ def lines(process: subprocess.Popen[str], count: int) -> list[str]:
 
 def left(shared: Path) -> list[str]:
     """Return what lies in the folders of the nodes."""
-    found = (path for node in NODES for each in PLACES for path in (shared / node / each).iterdir())
-    return [str(path.relative_to(shared)) for path in found]
+    paths = (path for node in NODES for each in PLACES for path in (shared / node / each).iterdir())
+    return [str(path.relative_to(shared)) for path in paths]
 
 
 def write(shared: Path, text: str) -> str:

@@ -241,9 +241,9 @@ def test_an_image_is_asked_once_for_its_packages(folder: Path, tmp_path: Path) -
 
 
 def test_two_different_runs_at_once_leave_one_of_them_whole(folder: Path) -> None:
-    wanted = ("tabulate==0.9.0", "tabulate==0.8.10")
+    requirements = ("tabulate==0.9.0", "tabulate==0.8.10")
     command = [*EXTEND, "-q", "-o", "mine.sqsh"]
-    both = [subprocess.Popen([*command, each], cwd=folder) for each in wanted]
+    both = [subprocess.Popen([*command, each], cwd=folder) for each in requirements]
     assert [each.wait() for each in both] == [0, 0]
     names = {path.name for path in folder.iterdir()}
     assert names == {"code", IMAGE, "mine.sqsh", "pylock.mine.toml"}
@@ -262,8 +262,8 @@ def test_a_package_of_the_image_that_may_change_is_hidden_with_a_warning(folder:
     done = succeeded(extend(folder, *words))
     assert re.search(r"warning: einops 0\.8\.0 hides \S+ of the image", done.stderr)
     program = "import einops; print(einops.__version__, einops.__file__)"
-    found = in_image(folder, "python3", "-c", program)
-    assert found.stdout == f"0.8.0 /user-software/{SITE}/einops/__init__.py\n"
+    imported = in_image(folder, "python3", "-c", program)
+    assert imported.stdout == f"0.8.0 /user-software/{SITE}/einops/__init__.py\n"
     line = r"hidden by the extension in /user-software: einops 0\.8\.0 hides \d"
     for command in (("lumi-entry", "--", "true"), ("lumi-verify", "-k", "image/record")):
         assert re.search(line, succeeded(in_image(folder, *command)).stderr)
@@ -317,8 +317,8 @@ def test_a_new_image_has_the_packages_as_a_layer(folder: Path) -> None:
     succeeded(extend(folder, "tabulate==0.9.0", "--into", "new.sif"))
     program = "import tabulate, torch; print(tabulate.__file__)"
     words = ("--silent", "exec", "--userns", "new.sif", "python3", "-c", program)
-    found = run([ENGINE, *words], cwd=folder).stdout
-    assert re.fullmatch(rf"/opt/user-software/\d\d/{SITE}/tabulate/__init__.py\n", found)
+    printed = run([ENGINE, *words], cwd=folder).stdout
+    assert re.fullmatch(rf"/opt/user-software/\d\d/{SITE}/tabulate/__init__.py\n", printed)
     assert lumicontainer("inspect", "--check", "new.sif", cwd=folder).returncode == 0
     assert "tabulate" in lumicontainer("inspect", "--packages", "new.sif", cwd=folder).stdout
     assert "pkg:pypi/tabulate@0.9.0" in lumicontainer("sbom", "new.sif", cwd=folder).stdout
@@ -362,5 +362,5 @@ def test_packages_of_git_files_and_folders_are_added(
     assert [each.startswith(name) for each, name in zip(added, names, strict=True)] == [True] * 5
     assert upstream.head(tool) in (folder / "pylock.mine.toml").read_text()
     program = "import mycode, ready, tool; print(mycode.__file__)"
-    found = in_image(folder, "python3", "-c", program)
-    assert found.stdout == f"/user-software/{SITE}/mycode/__init__.py\n"
+    imported = in_image(folder, "python3", "-c", program)
+    assert imported.stdout == f"/user-software/{SITE}/mycode/__init__.py\n"

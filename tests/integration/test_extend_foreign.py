@@ -48,9 +48,9 @@ def test_an_image_of_another_program_gets_packages_beside_it(folder: Path) -> No
     done = succeeded(extend(folder, "foreign.sif", "tabulate==0.9.0", "-o", "mine.sqsh"))
     assert "foreign.sif has no record of lumicontainer: its python3 lists" in done.stderr
     words = ("run", "--with", "mine.sqsh", "foreign.sif", "--", "python3", "-c", PROGRAM)
-    found = succeeded(lumicontainer(*words, cwd=folder))
-    assert found.stdout == f"/user-software/{SITE}/tabulate/__init__.py\n"
-    assert "warning: another program built the image" in found.stderr
+    imported = succeeded(lumicontainer(*words, cwd=folder))
+    assert imported.stdout == f"/user-software/{SITE}/tabulate/__init__.py\n"
+    assert "warning: another program built the image" in imported.stderr
     assert digest(folder / "foreign.sif") == before
 
 

@@ -66,14 +66,14 @@ def test_ds_report_shows_exactly_the_ops_of_the_recipe_as_installed(
     listed = set(re.findall(r"(?m)^(\w+) \.+ \[(?:YES|NO)\]", report)) - {"ninja"}
     record = json.loads(lumicontainer("inspect", image, "--json").stdout)
     flags = record["layers"]["deepspeed"]["parameters"]
-    wanted = {
+    ops = {
         name.removeprefix("DS_BUILD_").lower()
         for name, value in flags.items()
         if name.startswith("DS_BUILD_") and value is True
     }
     names = {"shm_comm": "deepspeed_shm_comm", "ccl_comm": "deepspeed_ccl_comm", "aio": "async_io"}
-    assert wanted == {"fused_adam", "cpu_adam", "shm_comm"}
-    assert installed == {names.get(name, name) for name in wanted}
+    assert ops == {"fused_adam", "cpu_adam", "shm_comm"}
+    assert installed == {names.get(name, name) for name in ops}
     assert listed - installed, "ds_report lists ops that are not installed, too"
 
 

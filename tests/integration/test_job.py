@@ -47,8 +47,8 @@ def test_a_written_job_runs_on_two_nodes_with_an_extension(
     words = ("sbatch", "--wait", "--output=job.log")
     assert run(words, cwd=tmp_path, env=cluster, stdin=done.stdout).returncode == 0
     printed = (tmp_path / "job.log").read_text().splitlines()
-    wanted = [f"rank {rank} of 4 has 0.9.0" for rank in range(4)]
-    assert sorted(line for line in printed if line.startswith("rank")) == wanted
+    expected = [f"rank {rank} of 4 has 0.9.0" for rank in range(4)]
+    assert sorted(line for line in printed if line.startswith("rank")) == expected
 
 
 def test_a_job_for_lumi_asks_for_whole_nodes_and_names_their_binds(
@@ -83,9 +83,9 @@ def test_kill_9_of_a_launcher_ends_the_ranks_of_all_nodes(
     image: Path, cluster: Env, tmp_path: Path
 ) -> None:
     (tmp_path / "rank.py").write_text(RANK)
-    asked = ("--nodes", "2", "--ntasks-per-node", "1", "--time", "5m")
+    options = ("--nodes", "2", "--ntasks-per-node", "1", "--time", "5m")
     entry = ("lumi-entry", "--launcher", "torchrun", "--nproc", "2", "rank.py")
-    text = lumicontainer("job", *asked, image, "--", *entry, cwd=tmp_path, code=0).stdout
+    text = lumicontainer("job", *options, image, "--", *entry, cwd=tmp_path, code=0).stdout
     (tmp_path / "job.sh").write_text(text)
     log = tmp_path / "job.log"
     command = ("sbatch", "--wait", f"--output={log}", "job.sh")

@@ -52,10 +52,10 @@ def test_a_notebook_in_a_job_runs_interrupts_restarts_and_ends_the_kernel(
     env["JUPYTER_RUNTIME_DIR"] = str(tmp_path / "a runtime folder")
     done = srun({**cluster, **env}, clients / "python", CLIENT, "notebook", nodes=1, tasks=1)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    status, printed = found.pop("cell")
+    results = json.loads(done.stdout.splitlines()[-1])
+    status, printed = results.pop("cell")
     assert (status, printed.split()[0]) == ("ok", "True")
-    assert found == {
+    assert results == {
         "name": "notebook",
         "encrypted": True,
         "interrupted": "KeyboardInterrupt",
@@ -122,16 +122,16 @@ def test_an_edf_has_documented_keys_and_all_that_the_image_would_set(
     words = ["--edf", small, "--platform", "site", "--recipes", tmp_path / "own"]
     done = lumicontainer("kernel", *words, env={"EDF_PATH": f"{tmp_path}:/nowhere"})
     assert done.stdout == f"{tmp_path}/small.toml\n", done.stderr
-    found = tomllib.loads((tmp_path / "small.toml").read_text())
-    assert found.keys() <= DOCUMENTED
-    assert found["mounts"] == ["/srv:/srv"]
+    edf = tomllib.loads((tmp_path / "small.toml").read_text())
+    assert edf.keys() <= DOCUMENTED
+    assert edf["mounts"] == ["/srv:/srv"]
     # The engine expands ${NAME}, and reads $${NAME} as this text.
-    seen = {name: value.replace("$${", "${") for name, value in found["env"].items()}
+    seen = {name: value.replace("$${", "${") for name, value in edf["env"].items()}
     path = "/opt/greet/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     own = {"PYTHONNOUSERSITE": "1", "GREETING_STYLE": "plain", "PATH": path}
     assert seen == {**STRANGE_LINES, **own}
-    assert not any(re.search(r"(?<!\$)\$\{", value) for value in found["env"].values())
-    greeting = run([ENGINE, "-s", "exec", "--userns", found["image"], "cat", "/opt/greet/greeting"])
+    assert not any(re.search(r"(?<!\$)\$\{", value) for value in edf["env"].values())
+    greeting = run([ENGINE, "-s", "exec", "--userns", edf["image"], "cat", "/opt/greet/greeting"])
     assert greeting.stdout == "it's $(id) `id` %post {{ x }}", greeting.stderr
 
 

@@ -106,13 +106,13 @@ def sources(tmp_path_factory: pytest.TempPathFactory, canary: Path) -> Iterator[
     """
     folder = tmp_path_factory.mktemp("sources")
     # No public index has a version with a local part.
-    found = {"deeperofheld": write_source(folder, "deeperofheld", canary)}
+    folders = {"deeperofheld": write_source(folder, "deeperofheld", canary)}
     needed = "deeperofheld==1.0+held"
     write_wheel(folder, "innerofheld", "0.9")
-    found["innerofheld"] = write_source(folder, "innerofheld", canary, needed)
+    folders["innerofheld"] = write_source(folder, "innerofheld", canary, needed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PIP_FIND_LINKS", f"{os.environ.get('PIP_FIND_LINKS', '')} {folder}".strip())
-        yield found
+        yield folders
 
 
 @pytest.fixture(scope="module")

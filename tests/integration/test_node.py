@@ -93,8 +93,8 @@ def opened(trace: Path) -> set[str]:
         for line in own.splitlines():
             if begun := BEGUN.match(line):
                 texts.append(files.pop(int(begun[1]), ""))
-            elif found := OPENED.match(line):
-                path = os.path.normpath(Path(found[1] or "/", found[2]))
+            elif match := OPENED.match(line):
+                path = os.path.normpath(Path(match[1] or "/", match[2]))
                 paths.add("/" + path.lstrip("/"))
     assert programs == 1
     return paths

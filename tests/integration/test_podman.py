@@ -61,10 +61,10 @@ def test_an_image_has_the_variables_and_labels_of_its_recipe(
     made = client.api.import_image_from_data(content.getvalue(), changes=instructions(client, spec))
     image = json.loads(made.splitlines()[-1])["status"]
     try:
-        found = client.api.inspect_image(image)["Config"]
+        config = client.api.inspect_image(image)["Config"]
     finally:
         client.images.remove(image, force=True)
-    rows = (row.partition("=") for row in found["Env"])
+    rows = (row.partition("=") for row in config["Env"])
     assert {name: value for name, _, value in rows if name in VALUES} == VALUES
-    assert found["Labels"] == labels
-    assert found["Entrypoint"] == spec.entry_point
+    assert config["Labels"] == labels
+    assert config["Entrypoint"] == spec.entry_point

@@ -102,8 +102,8 @@ def test_strange_values_arrive_in_an_image_that_the_engine_built_alone(plain: Pa
 
 @pytest.mark.parametrize("options", [[], ["--cleanenv"], ["--containall"]])
 def test_strange_values_arrive_in_an_image(small: Path, options: list[str]) -> None:
-    found = strange_values([ENGINE, "-s", "exec", "--userns", *options, small])
-    assert found == STRANGE_LINES
+    values = strange_values([ENGINE, "-s", "exec", "--userns", *options, small])
+    assert values == STRANGE_LINES
 
 
 def test_what_names_files_and_locales_of_the_host_is_the_image_s_own(plain: Path) -> None:

@@ -16,9 +16,9 @@ def test_make_demo_prints_the_accuracy_and_does_none_of_it_twice(image: Path) ->
     # What make hands to those that it starts: this is another's.
     env = {"MAKEFLAGS": "", "MAKELEVEL": "", "MFLAGS": ""}
     first = succeeded(run(["make", "demo"], cwd=ROOT, env=env))
-    found = re.fullmatch(r"accuracy (0\.\d+) · 2 ranks agree · \d+\.\d s\n", first.stdout)
-    assert found, first.stdout
-    assert float(found[1]) >= 0.95
+    match = re.fullmatch(r"accuracy (0\.\d+) · 2 ranks agree · \d+\.\d s\n", first.stdout)
+    assert match, first.stdout
+    assert float(match[1]) >= 0.95
     trained = log.stat().st_mtime_ns
     second = run(["make", "demo"], cwd=ROOT, env=env)
     assert second.stdout == first.stdout

@@ -51,18 +51,18 @@ def build(
 def first(tmp_path_factory: pytest.TempPathFactory, new_cache: NewCache) -> Digests:
     """Return the digests of a build of its own, to which the others are compared."""
     folder = tmp_path_factory.mktemp("first")
-    env, found = new_cache(folder / "cache"), {}
+    env, digests = new_cache(folder / "cache"), {}
     for compression in COMPRESSIONS:
-        found |= build(folder, env, compression=compression)[0]
+        digests |= build(folder, env, compression=compression)[0]
     # The image in gzip has each layer a second time, and a last one that names its platform.
-    assert len(found) == (6 + 7 + 2 if len(COMPRESSIONS) == 2 else 12 + 1)
-    return found
+    assert len(digests) == (6 + 7 + 2 if len(COMPRESSIONS) == 2 else 12 + 1)
+    return digests
 
 
-def require_same(found: Digests, first: Digests) -> None:
+def require_same(digests: Digests, first: Digests) -> None:
     """Require that each layer and each image has the bytes of the first build."""
-    assert found == {name: first.get(name) for name in found}
-    assert len(found) > 6
+    assert digests == {name: first.get(name) for name in digests}
+    assert len(digests) > 6
 
 
 ELSEWHERE = {
@@ -94,8 +94,8 @@ def test_an_image_in_gzip_is_the_same_after_another_build_in_the_place_and_on_an
     env = new_cache(tmp_path / "cache of its own")
     env["PATH"] = f"{wrapper.parent}:{os.environ['PATH']}"
     start = ("sh", "-c", 'umask 0077 && exec "$@"', "sh")
-    found, stderr = build(folder, env, *start, compression="gzip")
-    require_same(found, first)
+    digests, stderr = build(folder, env, *start, compression="gzip")
+    require_same(digests, first)
     (line,) = (each for each in events(stderr, "line") if each["text"].startswith("clock "))
     assert int(line["text"].split()[1]) > time.time() + 2 * 86400
 

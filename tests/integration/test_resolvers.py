@@ -22,11 +22,11 @@ TARGET = Target("3.11", "2.36")
 def requirements() -> dict[tuple[str, str], list[str]]:
     """Return the requirements of the flagship, by layer and the file that names them."""
     materials = open_catalog().materials("pytorch-deepspeed", "workstation")
-    found: dict[tuple[str, str], list[str]] = {}
+    lines: dict[tuple[str, str], list[str]] = {}
     for each in inputs(resolve(materials)):
         if each.kind == PYTHON and not each.index_url:
-            found.setdefault((each.layer, each.where), []).append(each.name)
-    return found
+            lines.setdefault((each.layer, each.where), []).append(each.name)
+    return lines
 
 
 REQUIREMENTS = requirements()

@@ -41,8 +41,8 @@ def full(proof: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ..
 def test_each_check_comes_to_what_it_ends_with(full: tuple[Any, ...]) -> None:
     done, result, _ = full
     assert done.returncode == 1
-    found = states(result)
-    own = {name: state for name, state in found.items() if name.startswith(("proof/", "host/"))}
+    outcomes = states(result)
+    own = {name: state for name, state in outcomes.items() if name.startswith(("proof/", "host/"))}
     assert own == {
         "proof/pictures": "passed",
         "proof/environment": "passed",

@@ -74,9 +74,9 @@ class Site:
 
     def publish_rocm(self, *builds: str) -> None:
         """Publish builds of ROCm 6.4.4 in AMD's place."""
-        found = [stand_in_rocm(build=build) for build in builds]
-        for folder in found[0]:
-            packages = [package for each in found for package in each[folder]]
+        archives = [stand_in_rocm(build=build) for build in builds]
+        for folder in archives[0]:
+            packages = [package for each in archives for package in each[folder]]
             origin = "repo.radeon.com"
             self.archive.publish(f"amd/{folder}", packages, suite="bookworm", origin=origin)
 
@@ -111,9 +111,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             "LUMICONTAINER_CACHE": str(work / "cache"),
         }
         options = [word for old, new in mirrors.items() for word in ("--mirror", f"{old}={new}")]
-        found = Site(work, archive, here, options, environment)
-        found.publish_rocm("129")
-        yield found
+        place = Site(work, archive, here, options, environment)
+        place.publish_rocm("129")
+        yield place
 
 
 def _base(work: Path, key: str) -> Path:
@@ -170,8 +170,8 @@ def test_the_image_names_upstream_and_no_mirror(site: Site, image: Path) -> None
     sources = inside(image, "sh", "-c", "cat /etc/apt/sources.list /etc/apt/sources.list.d/*")
     assert ARCHIVE in sources
     assert f"{AMD}rocm/apt/6.4.4 bookworm main" in sources
-    there = f"'{site.archive.root}' -e '{site.work}' -e {site.registry}"
-    grep = f"grep -rlI -e {there} /etc /opt /var/lib/dpkg || true"
+    places = f"'{site.archive.root}' -e '{site.work}' -e {site.registry}"
+    grep = f"grep -rlI -e {places} /etc /opt /var/lib/dpkg || true"
     assert inside(image, "sh", "-c", grep) == ""
 
 

@@ -148,13 +148,13 @@ def test_each_layer_equals_the_one_of_namespaces(
     lumicontainer("build", *words, cwd=tmp_path, env=env, code=0)
     ours, theirs = layers(cache), layers(tmp_path / "cache")
     assert ours.keys() == theirs.keys() == {"base", "users", "above", "lumicontainer"}
-    found = {
+    differing = {
         f"{step}: {path}: {what}"
         for step, index in ours.items()
         for path, what in differences(theirs[step], index)
         if not any(fnmatchcase(path, form) for form in REASONS)
     }
-    assert found == set()
+    assert differing == set()
     # What the comparison is about is there.
     row = ours["users"]["opt/owned"]
     assert row.uid and row.gid

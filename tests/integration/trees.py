@@ -37,15 +37,15 @@ def unpack(root: Path, parts: list[tuple[str, str]]) -> None:
 def make_way(root: Path, part: Path) -> None:
     """Remove from ``root`` what ``part`` replaces, and from ``part`` the marks of what is gone."""
     for entry in sorted(part.iterdir()):
-        info, there = entry.lstat(), root / entry.name
-        folder = there.is_dir() and not there.is_symlink()
+        info, target = entry.lstat(), root / entry.name
+        folder = target.is_dir() and not target.is_symlink()
         if folder and stat.S_ISDIR(info.st_mode):
-            make_way(there, entry)
+            make_way(target, entry)
             continue
         if folder:
-            shutil.rmtree(there)
+            shutil.rmtree(target)
         else:
-            there.unlink(missing_ok=True)
+            target.unlink(missing_ok=True)
         if stat.S_ISCHR(info.st_mode) and info.st_rdev == 0:
             entry.unlink()
 

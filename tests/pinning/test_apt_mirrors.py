@@ -60,8 +60,8 @@ def apt(work: Path, sources: list[str], mirrors: dict[str, str], *words: str) ->
 def test_what_a_mirror_has_comes_from_there_and_is_known_by_its_own_name(
     archive: StandInArchive, served: str, tmp_path: Path, by: str
 ) -> None:
-    there = {"file": f"{archive.root.as_uri()}/", "http": served}[by]
-    said = apt(tmp_path, [f"{UPSTREAM}near"], {UPSTREAM: there}, "from-near")
+    mirror = {"file": f"{archive.root.as_uri()}/", "http": served}[by]
+    said = apt(tmp_path, [f"{UPSTREAM}near"], {UPSTREAM: mirror}, "from-near")
     assert (tmp_path / "cache/from-near_1_amd64.deb").exists(), said
     lists = [path.name for path in (tmp_path / "lists").glob("*Release")]
     assert lists == ["archive.invalid_near_dists_any_InRelease"]

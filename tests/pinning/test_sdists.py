@@ -99,9 +99,9 @@ def test_nothing_is_made_of_what_is_open(resolved: Resolve) -> None:
 
 
 def test_a_report_gives_a_pin_with_the_hash_of_the_source() -> None:
-    (found,) = sdists.read(report())
-    assert found.line == f"tool==1.0 --hash=sha256:{SHA}"
-    assert found.file == "tool-1.0.tar.gz"
+    (pin,) = sdists.read(report())
+    assert pin.line == f"tool==1.0 --hash=sha256:{SHA}"
+    assert pin.file == "tool-1.0.tar.gz"
 
 
 @pytest.mark.parametrize(
@@ -229,30 +229,32 @@ def test_pip_says_without_code_whether_there_is_a_source(
     (tmp_path / "temporary").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
     pip = Pip(Target("3.11"))
-    asked = ["tool==1.0", "tool>=0.9,<2", "tool==2.0", "lib", "lost"]
-    assert [each for each in asked if pip.has_source(each)] == asked[:2]
+    requirements = ["tool==1.0", "tool>=0.9,<2", "tool==2.0", "lib", "lost"]
+    assert [each for each in requirements if pip.has_source(each)] == requirements[:2]
     assert not [*(tmp_path / "temporary").iterdir()]
 
 
 def test_what_the_image_answers_is_pinned(
     locked: Locked, offer: Offer, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = []
+    layers = []
 
     def answer(plan: Any, *_: object) -> list[Wheel]:
-        asked.append(plan.resolved.layers[-1].name)
+        layers.append(plan.resolved.layers[-1].name)
         urls = {name: f"file:///x/{name}-1.0.tar.gz" for name in ("tool", "deep")}
         return [Wheel(name, "1.0", SHA, url) for name, url in urls.items()]
 
     monkeypatch.setattr(sdists, "ask", answer)
     offer("lib", "1.5", "deep")
-    wanted = {"one": "tool==1.0", "two": "lib==1.5"}
-    lock, found = locked({f"{name}/layer.yaml": python(text) for name, text in wanted.items()})
-    assert asked == ["one"]
+    requirements = {"one": "tool==1.0", "two": "lib==1.5"}
+    lock, resolution = locked(
+        {f"{name}/layer.yaml": python(text) for name, text in requirements.items()}
+    )
+    assert layers == ["one"]
     assert pins(lock, "one") == {"tool==1.0": "tool==1.0", "(deep)": "deep==1.0"}
     assert pins(lock, "two") == {"lib==1.5": "lib==1.5"}
     assert lock.of("one")[0].pin == f"tool==1.0 --hash=sha256:{SHA}"
-    assert faults(lock, found) == []
+    assert faults(lock, resolution) == []
 
 
 def test_a_source_that_a_wheel_needs_is_asked_for_in_the_image(

@@ -50,8 +50,8 @@ class Program:
         self.git("init", "--quiet")
         self.git("remote", "add", "origin", self.entry["repository"])
         self.git("sparse-checkout", "set", *self.entry["folders"])
-        wanted = ("--depth=1", "--filter=blob:none", "origin", self.entry["commit"])
-        self.git("fetch", "--quiet", *wanted)
+        options = ("--depth=1", "--filter=blob:none", "origin", self.entry["commit"])
+        self.git("fetch", "--quiet", *options)
         self.git("checkout", "--quiet", "FETCH_HEAD")
         self.data.mkdir()
         for script in HERE.glob("tiny_*.py"):

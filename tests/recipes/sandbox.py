@@ -154,8 +154,8 @@ class Sandbox:
 
     def arguments(self, tree: str, program: str) -> list[str]:
         """Return the arguments of the one call of a program of a tree."""
-        (found,) = [words[2:] for words in self._recorded() if words[:2] == [tree, program]]
-        return found
+        (arguments,) = [words[2:] for words in self._recorded() if words[:2] == [tree, program]]
+        return arguments
 
     def _recorded(self) -> list[list[str]]:
         lines = self.record.read_text().splitlines() if self.record.exists() else []

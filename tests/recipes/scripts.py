@@ -58,8 +58,8 @@ class Place:
     @property
     def site(self) -> Path:
         """Return the folder of the Python packages that are installed."""
-        (found,) = self.python.parents[1].glob("lib/python3.*/site-packages")
-        return found
+        (folder,) = self.python.parents[1].glob("lib/python3.*/site-packages")
+        return folder
 
     def run(self, layer: str, script: str, *, requirements: str = "", **values: str) -> Ran:
         """Run a script of a layer with these values, as the layer's step does."""

@@ -38,7 +38,7 @@ def lumi(folder: Path) -> Root:
 
 def closure(folder: Path, **env: str) -> Closure:
     options = ["slingshot.provider=host", "mpich.provider=host"]
-    found = resolve(open_catalog().materials("rocm", "lumi-g"), options)
+    resolution = resolve(open_catalog().materials("rocm", "lumi-g"), options)
     host, image = Tree(str(lumi(folder / "host").path)), Root(folder / "image")
     for name, defines in (
         ("libfabric.so.1", {"FABRIC_1.7": ["fi"]}),
@@ -46,19 +46,19 @@ def closure(folder: Path, **env: str) -> Closure:
     ):
         image.library(f"/usr/lib/x86_64-linux-gnu/{name}", defines=defines)
     own = Tree(str(image.path))
-    wanted = [located(each, host, env) for each in found.host_libraries()]
+    libraries = [located(each, host, env) for each in resolution.host_libraries()]
 
     def ask(names: Sequence[str]) -> dict[str, Library]:
-        return {name: there for name in names if (there := own.find(name))}
+        return {name: path for name in names if (path := own.find(name))}
 
-    return close(wanted, host, ask, seen=[bind.path for bind in found.binds()])
+    return close(libraries, host, ask, seen=[bind.path for bind in resolution.binds()])
 
 
 def test_slingshot_and_cray_mpich_come_with_all_they_need(tmp_path: Path) -> None:
-    found = closure(tmp_path)
-    assert found.problems == ()
+    closed = closure(tmp_path)
+    assert closed.problems == ()
     named = {f"{path}:{FOLDER}/{Path(path).name}" for path in (FABRIC, CXI, MPI, PMI, SSL)}
-    assert {str(mount) for mount in found.mounts} == {CURL, *named}
+    assert {str(mount) for mount in closed.mounts} == {CURL, *named}
 
 
 @pytest.mark.parametrize(
@@ -67,5 +67,5 @@ def test_slingshot_and_cray_mpich_come_with_all_they_need(tmp_path: Path) -> Non
 def test_the_loaded_module_decides_which_cray_mpich_comes_else_the_newest(
     tmp_path: Path, folder: str, path: str
 ) -> None:
-    found = closure(tmp_path, CRAY_MPICH_DIR=folder)
-    assert [each.source for each in found.mounts if "libmpi" in each.source] == [path]
+    closed = closure(tmp_path, CRAY_MPICH_DIR=folder)
+    assert [each.source for each in closed.mounts if "libmpi" in each.source] == [path]

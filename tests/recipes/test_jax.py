@@ -59,8 +59,8 @@ def run_check(name: str, *paths: Path) -> subprocess.CompletedProcess[str]:
 
 def test_the_plugin_carries_code_for_gfx90a(tmp_path: Path) -> None:
     with zipfile.ZipFile(published_wheel(PLUGIN)) as wheel:
-        found = codes(wheel.extract(EXTENSION, tmp_path))
-    assert any(code.runs_on("gfx90a") for code in found)
+        objects = codes(wheel.extract(EXTENSION, tmp_path))
+    assert any(code.runs_on("gfx90a") for code in objects)
 
 
 @pytest.fixture

@@ -48,5 +48,5 @@ def test_a_value_is_discouraged_for_the_images_that_it_harms(
     script = SCRIPT.format(nodes=nodes, variable=variable).encode()
     lumi = CATALOG.platform("lumi-g")
     for profile in (ROCM_6, ROCM_7):
-        found = [each.rule for each in judge_script("job.sh", script, lumi, record(profile))]
-        assert found == ["discouraged-variable"] * (profile in profiles)
+        rules = [each.rule for each in judge_script("job.sh", script, lumi, record(profile))]
+        assert rules == ["discouraged-variable"] * (profile in profiles)

@@ -30,7 +30,7 @@ from ..unit.verify.test_inspect import packed
 CATALOG = open_catalog()
 
 
-class Asked(NamedTuple):
+class Image(NamedTuple):
     """Hold what a user asks ``build`` for."""
 
     recipe: str
@@ -51,18 +51,18 @@ class Asked(NamedTuple):
         return context.request_of(RecipeRequest, arguments).resolve()
 
 
-def can_be_built(asked: Asked) -> bool:
+def can_be_built(image: Image) -> bool:
     try:
-        return bool(asked.resolved())
+        return bool(image.resolved())
     except InputError:
         return False
 
 
 KINDS = (CATALOG.names("recipe"), CATALOG.names("platform"), ("", *CATALOG.names("profile")))
 EVERY = [
-    *filter(can_be_built, itertools.starmap(Asked, itertools.product(*KINDS))),
-    Asked("pytorch", "lumi-g", "rocm-7.0.2", ("rccl-plugin.version=1.19.0",)),
-    Asked("pytorch", "workstation", "", ("mpich.version=4.3.1",)),
+    *filter(can_be_built, itertools.starmap(Image, itertools.product(*KINDS))),
+    Image("pytorch", "lumi-g", "rocm-7.0.2", ("rccl-plugin.version=1.19.0",)),
+    Image("pytorch", "workstation", "", ("mpich.version=4.3.1",)),
 ]
 
 
@@ -72,7 +72,7 @@ def judged(resolved: Resolved, folder: Path) -> Outcome:
     files = {"resolved.json": json.dumps(resolved_record(resolved)), "checks.json": "[]"}
     metadata = {"data": {"attributes": {"labels": {KEY_LABEL: key}}}}
     image = packed(folder, {f"{HOME[1:]}/{name}": text for name, text in files.items()}, metadata)
-    return host_checks.current(host_checks.Request(image, CATALOG, resolved.recipe.name))
+    return host_checks.current(host_checks.Image(image, CATALOG, resolved.recipe.name))
 
 
 def test_the_platforms_with_rules_about_drivers_are_among_them() -> None:
@@ -80,16 +80,16 @@ def test_the_platforms_with_rules_about_drivers_are_among_them() -> None:
     assert with_drivers >= {"lumi-g", "rocm-debian"}
 
 
-@pytest.mark.parametrize("asked", EVERY, ids=str)
+@pytest.mark.parametrize("image", EVERY, ids=str)
 def test_an_image_that_was_just_built_is_what_its_recipe_makes(
-    asked: Asked, tmp_path: Path
+    image: Image, tmp_path: Path
 ) -> None:
-    came = judged(asked.resolved(), tmp_path)
+    came = judged(image.resolved(), tmp_path)
     assert (came.state, came.reason) == ("passed", "")
 
 
 def test_an_image_that_was_built_by_its_lock_is_current_too(tmp_path: Path) -> None:
-    resolved = Asked("pytorch-deepspeed", "workstation").resolved()
+    resolved = Image("pytorch-deepspeed", "workstation").resolved()
     path = CATALOG.lock(file_name(resolved))
     assert path is not None
     came = judged(apply_lock(resolved, open_lock(*path)), tmp_path)

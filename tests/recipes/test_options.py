@@ -18,8 +18,8 @@ def resolved(recipe: str, *options: str, platform: str = "lumi-g", profile: str 
     return resolve(CATALOG.materials(recipe, platform, profile), options)
 
 
-def layer(found: Resolved, name: str) -> ResolvedLayer:
-    (one,) = [each for each in found.included() if each.name == name]
+def layer(resolution: Resolved, name: str) -> ResolvedLayer:
+    (one,) = [each for each in resolution.included() if each.name == name]
     return one
 
 
@@ -65,8 +65,8 @@ def test_one_word_takes_a_layer_from_the_host(
 
 
 def test_amds_own_image_is_taken_by_its_digest() -> None:
-    found = resolved("rocm", "ubuntu.version=rocm-6.4.4", "rocm.provider=image")
-    assert found.bootstrap.image.startswith("docker.io/rocm/dev-ubuntu-24.04@sha256:31418ac1")
+    resolution = resolved("rocm", "ubuntu.version=rocm-6.4.4", "rocm.provider=image")
+    assert resolution.bootstrap.image.startswith("docker.io/rocm/dev-ubuntu-24.04@sha256:31418ac1")
 
 
 def test_the_triton_backend_of_flash_attention_is_set_and_needs_no_composable_kernel() -> None:
@@ -75,11 +75,11 @@ def test_the_triton_backend_of_flash_attention_is_set_and_needs_no_composable_ke
         ((), ("csrc/composable_kernel",), {}),
         (("flash-attention.provider=triton",), (), {name: "TRUE"}),
     ):
-        found = layer(resolved("pytorch-deepspeed", *options), "flash-attention").content
-        (source,) = found.sources
+        content = layer(resolved("pytorch-deepspeed", *options), "flash-attention").content
+        (source,) = content.sources
         assert isinstance(source, GitSource)
         assert source.submodules == submodules
-        assert found.environment == variables
+        assert content.environment == variables
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,10 @@ def packages(recipe: str, platform: str, profile: str = "") -> set[str]:
     resolved = resolve(CATALOG.materials(recipe, platform, profile))
     rows = resolved_record(resolved)["layers"].values()
     named = [line for row in rows for line in row.get("packages", {}).get("python", ())]
-    found = {normal(re.split(r"[\[=<>]", line)[0]) for line in named}
+    names = {normal(re.split(r"[\[=<>]", line)[0]) for line in named}
     sources = [source for layer in resolved.included() for source in layer.content.sources]
     wheels = [each.file for each in sources if isinstance(each, UrlSource)]
-    return found | {normal(name) for file in wheels for name, _ in wheel_package(file)}
+    return names | {normal(name) for file in wheels for name, _ in wheel_package(file)}
 
 
 def named_in_manual() -> set[str]:
@@ -42,7 +42,7 @@ def named_in_manual() -> set[str]:
 def test_a_platform_lacks_no_package_of_the_other_that_the_manual_does_not_name(
     recipe: str, profile: str
 ) -> None:
-    here, there = packages(recipe, "workstation"), packages(recipe, "lumi-g", profile)
-    assert {"torch", "numpy"} <= here & there
-    assert there - here <= named_in_manual()
-    assert here - there <= PROGRAMS
+    here, on_lumi = packages(recipe, "workstation"), packages(recipe, "lumi-g", profile)
+    assert {"torch", "numpy"} <= here & on_lumi
+    assert on_lumi - here <= named_in_manual()
+    assert here - on_lumi <= PROGRAMS

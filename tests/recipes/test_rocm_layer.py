@@ -121,12 +121,12 @@ def test_another_release_of_rocm_than_was_asked_for_ends_the_step(amd: Amd) -> N
     assert "error: /opt/rocm holds ROCm 6.4.3-129, not 6.4.4\n" in done.stderr
 
 
-@pytest.mark.parametrize(("asked", "fits"), [("6.4.4", True), ("6.4", False), ("7.0.2", False)])
+@pytest.mark.parametrize(("version", "fits"), [("6.4.4", True), ("6.4", False), ("7.0.2", False)])
 def test_a_base_image_must_hold_the_rocm_that_is_asked_for(
-    sandbox: Sandbox, asked: str, fits: bool
+    sandbox: Sandbox, version: str, fits: bool
 ) -> None:
     sandbox.before("/opt/rocm/.info/version", "6.4.4-129\n")
-    done = sandbox.run("rocm", "install.sh", provider="image", version=asked)
+    done = sandbox.run("rocm", "install.sh", provider="image", version=version)
     assert (done.returncode == 0) == fits, done.stderr
 
 
@@ -137,9 +137,9 @@ def test_a_base_image_without_rocm_is_refused_with_the_hint(sandbox: Sandbox) ->
     assert "choose rocm.version and ubuntu.version that go together" in done.stderr
 
 
-def install_debians(sandbox: Sandbox, there: str) -> subprocess.CompletedProcess[str]:
+def install_debians(sandbox: Sandbox, version: str) -> subprocess.CompletedProcess[str]:
     """Run the script for HIP 6.4.3 where Debian has another version, or this one."""
-    query = f"#!/bin/sh\nprintf 'libamdhip64-dev:amd64\\t{there}\\n'\n"
+    query = f"#!/bin/sh\nprintf 'libamdhip64-dev:amd64\\t{version}\\n'\n"
     sandbox.before("/usr/bin/dpkg-query", query, mode=0o755)
     return sandbox.run("rocm", "install.sh", provider="debian", version="6.4.3")
 

@@ -27,8 +27,8 @@ def changed(
 
 def shipped(profile: str) -> Values:
     """Return what is known of the shipped image with the most layers, and of a Horovod in it."""
-    found = facts_of(resolve(CATALOG.materials("megatron-deepspeed", "lumi-g", profile)))
-    return {"horovod": "0.28.1", **{name: facts[0].value for name, facts in found.items()}}
+    facts_by_name = facts_of(resolve(CATALOG.materials("megatron-deepspeed", "lumi-g", profile)))
+    return {"horovod": "0.28.1", **{name: facts[0].value for name, facts in facts_by_name.items()}}
 
 
 PROFILE_6, PROFILE_7 = shipped("rocm-6.4.4"), shipped("rocm-7.0.2")
@@ -223,14 +223,14 @@ def judged(recipe: str, profile: str, *options: str) -> list[Finding]:
     [(name, each) for name in CATALOG.names("recipe") for each in CATALOG.recipe(name).profiles],
 )
 def test_no_shipped_set_of_versions_is_known_to_be_bad_on_lumi_g(recipe: str, profile: str) -> None:
-    found = judged(recipe, profile)
-    assert [each.rule.id for each in found if each.state == UNKNOWN] == []
+    findings = judged(recipe, profile)
+    assert [each.rule.id for each in findings if each.state == UNKNOWN] == []
     # A warning is left where no choice is better.
     fp16 = profile == "rocm-6.4.4" and recipe != "rocm"
     expected = [("rocm-6.4-fp16", "warning")] if fp16 else []
     if profile != "rocm-6.4.4":
         expected = [("aws-ofi-nccl-connections", "warning")]
-    assert [(each.rule.id, each.rule.level) for each in found if each.state == HOLDS] == expected
+    assert [(each.rule.id, each.rule.level) for each in findings if each.state == HOLDS] == expected
 
 
 @pytest.mark.parametrize(
@@ -254,8 +254,8 @@ def test_no_shipped_set_of_versions_is_known_to_be_bad_on_lumi_g(recipe: str, pr
 def test_a_mixture_of_the_shipped_layers_is_known_for_what_it_is(
     profile: str, options: list[str], expected: set[str]
 ) -> None:
-    found = judged("rocm", profile, *options)
-    assert {each.rule.id for each in found if each.state == HOLDS} == expected
+    findings = judged("rocm", profile, *options)
+    assert {each.rule.id for each in findings if each.state == HOLDS} == expected
 
 
 @pytest.mark.parametrize("name", RULES)

@@ -155,13 +155,13 @@ def install_plugin(sandbox: Sandbox, name: str, version: str) -> subprocess.Comp
     return sandbox.run("rccl-plugin", "install.sh", **values)
 
 
-@pytest.mark.parametrize(("given", "reported"), [("", "1.20.0\n"), ("1.20.0-its-own\n",) * 2])
+@pytest.mark.parametrize(("release", "reported"), [("", "1.20.0\n"), ("1.20.0-its-own\n",) * 2])
 def test_aws_ofi_nccl_is_built_with_rocm_and_knows_its_version_without_git(
-    sandbox: Sandbox, given: str, reported: str
+    sandbox: Sandbox, release: str, reported: str
 ) -> None:
     plugin(sandbox, "aws-ofi-nccl", "librccl-net-ofi.so")
-    if given:
-        (sandbox.sources / "aws-ofi-nccl/.release_version").write_text(given)
+    if release:
+        (sandbox.sources / "aws-ofi-nccl/.release_version").write_text(release)
     passed(install_plugin(sandbox, "aws-ofi-nccl", "1.20.0"))
     arguments = {*PREFIX, "--with-rocm=/opt/rocm", "--enable-trace", "--disable-tests"}
     assert set(sandbox.arguments("aws-ofi-nccl", "configure")) == arguments

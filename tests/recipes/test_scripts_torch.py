@@ -119,8 +119,8 @@ def flash_attention(place: Place) -> Path:
 def compile_flash_attention(place: Place, **values: str) -> Ran:
     layer = (LAYERS / "flash-attention/layer.yaml").read_text()
     (heads,) = re.findall(r'(?m)^    default: "([\d,]+)"', layer)
-    given = {"version": "465cb97", "OPT_DIM": heads, **values}
-    return place.run("flash-attention", "compile.sh", **given)
+    variables = {"version": "465cb97", "OPT_DIM": heads, **values}
+    return place.run("flash-attention", "compile.sh", **variables)
 
 
 @pytest.mark.usefixtures("flash_attention")
@@ -215,9 +215,9 @@ def test_apex_accepts_the_packages_that_the_layers_install(place: Place) -> None
 
 def compile_deepspeed(place: Place, version: str = "0.18.2", **values: str) -> Ran:
     flags = {f"DS_BUILD_{name}": "1" for name in ON_BY_AMD}
-    given = {"DS_ACCELERATOR": "cuda", "march": "znver3", "version": version, **flags, **values}
+    variables = {"DS_ACCELERATOR": "cuda", "march": "znver3", "version": version, **flags, **values}
     line = pinned(f"deepspeed=={version}")
-    return place.run("deepspeed", "compile-rocm.sh", requirements=line, **given)
+    return place.run("deepspeed", "compile-rocm.sh", requirements=line, **variables)
 
 
 @pytest.fixture(scope="session", params=DEEPSPEED)

@@ -35,12 +35,12 @@ def test_a_script_stops_at_the_first_error_and_uses_only_variables_that_it_is_gi
 ) -> None:
     text = path.read_text()
     assert text.startswith("#!/usr/bin/env bash\nset -euo pipefail\n")
-    given = {parameter.name for parameter in CATALOG.layer(path.parent.name).parameters}
-    given |= {"jobs", "wheels", "sources", "provider", "TMPDIR", "HOME", "PATH", "PWD"} | CONSTANTS
-    given |= set(re.findall(r"(?m)(?:^|[;( ])(\w+)\+?=", text))
-    given |= set(re.findall(r"\b(?:for|read -r) (\w+)\b", text))
+    known = {parameter.name for parameter in CATALOG.layer(path.parent.name).parameters}
+    known |= {"jobs", "wheels", "sources", "provider", "TMPDIR", "HOME", "PATH", "PWD"} | CONSTANTS
+    known |= set(re.findall(r"(?m)(?:^|[;( ])(\w+)\+?=", text))
+    known |= set(re.findall(r"\b(?:for|read -r) (\w+)\b", text))
     used = {word for word in re.findall(r"\$\{?(\w+)", text) if not word.isdigit()}
-    assert used - given == set()
+    assert used - known == set()
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
@@ -53,10 +53,10 @@ def test_no_file_switches_trust_off(path: Path) -> None:
 
 @pytest.mark.parametrize("name", CATALOG.names("layer"))
 def test_every_python_package_is_held_to_one_version(name: str) -> None:
-    found = CATALOG.layer(name)
-    for requirement in found.content.python:
+    layer = CATALOG.layer(name)
+    for requirement in layer.content.python:
         assert "==" in requirement, requirement
-    assert all(source.input().pinned for source in found.content.sources)
+    assert all(source.input().pinned for source in layer.content.sources)
 
 
 @pytest.mark.parametrize("name", CATALOG.names("recipe"))
@@ -79,8 +79,8 @@ def test_a_shipped_lock_holds_all_of_its_image(path: Path) -> None:
 def test_the_checks_that_a_hint_names_exist() -> None:
     layers = [CATALOG.layer(path.parent.name) for path in ROOT.glob("recipes/layers/*/layer.yaml")]
     checks = [check for each in layers for check in each.checks.each]
-    there = {check.name for check in checks}
+    names = {check.name for check in checks}
     word = re.compile(rf"\b(?:{'|'.join(each.name for each in layers)})/\w+")
     named = {(check.name, each) for check in checks for each in word.findall(check.hint)}
     assert ("pytorch/network", "rccl-plugin/interface") in named
-    assert {each for each in named if each[1] not in there} == set()
+    assert {each for each in named if each[1] not in names} == set()

@@ -70,9 +70,9 @@ def test_the_bill_has_the_package_urls_of_syft(rows: Rows) -> None:
     own = {each["purl"] for each in bill["components"]}
     kinds = {"deb": "pkg:deb/", "python": "pkg:pypi/"}
     for kind, start in kinds.items():
-        found = {each["purl"]: each for each in rows if each["type"] == kind}
-        assert {purl for purl in own if purl.startswith(start)} <= found.keys()
-        more = [found[purl] for purl in found.keys() - own]
+        packages = {each["purl"]: each for each in rows if each["type"] == kind}
+        assert {purl for purl in own if purl.startswith(start)} <= packages.keys()
+        more = [packages[purl] for purl in packages.keys() - own]
         assert all(is_carried(each) for each in more), [each["purl"] for each in more]
 
 

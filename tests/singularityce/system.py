@@ -74,9 +74,9 @@ def _keyring(mirror: str) -> Path:
     package = FOLDER / "keyring.deb"
     with urllib.request.urlopen(f"{mirror}/{KEYRING}") as answer:
         package.write_bytes(answer.read())
-    found = sha256(package.read_bytes()).hexdigest()
-    if found != KEYRING_SHA256:
-        raise SystemExit(f"error: sha256 of {KEYRING}: expected {KEYRING_SHA256}, got {found}")
+    digest = sha256(package.read_bytes()).hexdigest()
+    if digest != KEYRING_SHA256:
+        raise SystemExit(f"error: sha256 of {KEYRING}: expected {KEYRING_SHA256}, got {digest}")
     subprocess.run(["dpkg-deb", "--extract", package, FOLDER / "keyring"], check=True)
     return FOLDER / "keyring/usr/share/keyrings"
 
@@ -88,16 +88,16 @@ def site() -> Site:
 
 def start() -> list[str]:
     """Return the start of a command that runs in the system as its user, in an empty /tmp."""
-    found = site()
+    settings = site()
     shutil.copy("/etc/resolv.conf", SYSTEM / "etc/resolv.conf")
     OTHER_PROOT.unlink(missing_ok=True)
     if named := os.environ.get("PROOT"):
         shutil.copy(named, OTHER_PROOT)
-    if found.trust:
-        shutil.copy(found.trust, SYSTEM / "etc/ssl/certs/ca-certificates.crt")
+    if settings.trust:
+        shutil.copy(settings.trust, SYSTEM / "etc/ssl/certs/ca-certificates.crt")
     places = {"system": SYSTEM, "checkout": CHECKOUT, "root": ROOT}
     quoted = {name: shlex.quote(str(path)) for name, path in places.items()}
-    script = _ENTER.format(folders=shlex.join(map(str, found.folders)), **quoted)
+    script = _ENTER.format(folders=shlex.join(map(str, settings.folders)), **quoted)
     words = ["unshare", "--mount", "--pid", "--ipc", "--fork", "--kill-child"]
     words += ["bash", "-euo", "pipefail", "-c", script, "bash", "env", "-i", "-C", "/"]
     words += [f"{name}={value}" for name, value in _environment().items()]

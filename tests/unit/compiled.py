@@ -28,10 +28,10 @@ def weaken(path: Path, version: str) -> None:
     for letter in version.encode():
         number = (number << 4) + letter
         number = (number ^ (number & 0xF0000000) >> 24) & 0x0FFFFFFF
-    wanted = struct.pack("<IH", number, 0)
+    record = struct.pack("<IH", number, 0)
     content = path.read_bytes()
-    assert content.count(wanted) == 1
-    path.write_bytes(content.replace(wanted, struct.pack("<IH", number, 2)))
+    assert content.count(record) == 1
+    path.write_bytes(content.replace(record, struct.pack("<IH", number, 2)))
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ class Place:
     options: tuple[str, ...] = ()
     """Options of each build."""
 
-    def there(self, path: Path) -> Path:
+    def visible(self, path: Path) -> Path:
         """Return where a path of the builds is seen from here."""
         return self.seen / path.relative_to("/")
 
@@ -146,14 +146,14 @@ class Place:
     def living(self) -> list[str]:
         """Return the processes that have to do with these folders, by what they say and mount."""
         mark = os.fsencode(self.root)
-        found = []
+        processes = []
         for process in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 command = (process / "cmdline").read_bytes()
                 if mark in command or mark in (process / "mountinfo").read_bytes():
                     words = command.decode(errors="replace").replace("\0", " ")
-                    found.append(f"{process.name} {words}")
-        return found
+                    processes.append(f"{process.name} {words}")
+        return processes
 
     def ends(self) -> bool:
         """Return whether all processes of builds end by themselves."""
@@ -161,15 +161,15 @@ class Place:
 
     def left(self) -> list[str]:
         """Return drafts, partial images, and files of builds other than the tree for the next."""
-        drafts = self.there(self.cache / "objects").glob(".*")
-        partial = self.there(self.image.parent).glob(".*")
+        drafts = self.visible(self.cache / "objects").glob(".*")
+        partial = self.visible(self.image.parent).glob(".*")
         files = (each for build in self.trees() for each in build.iterdir())
         own = (each for each in files if each.name not in {"sandbox", "lock", "idle"})
         return [str(path) for path in (*drafts, *partial, *own)]
 
     def trees(self) -> list[Path]:
         """Return the trees that builds left."""
-        return [*self.there(self.temporary).glob("*/*-*")]
+        return [*self.visible(self.temporary).glob("*/*-*")]
 
     def objects(self) -> list[str]:
         return Cache(self.cache).names()

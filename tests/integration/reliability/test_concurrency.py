@@ -37,7 +37,7 @@ def test_four_builds_of_two_files_at_once_make_each_layer_once(place: Place) -> 
 
     reasons = {each["text"] for b in builds for each in b.events("waiting") if each["text"]}
     form = r"waiting for host (\S+), process (\d+), since \d\d:\d\d:\d\d"
-    named = [found.groups() for reason in reasons if (found := re.fullmatch(form, reason))]
+    named = [match.groups() for reason in reasons if (match := re.fullmatch(form, reason))]
     assert len(named) == len(reasons) > 0
     assert {host for host, _ in named} == {socket.gethostname()}
     assert {int(number) for _, number in named} <= {build.process.pid for build in builds}

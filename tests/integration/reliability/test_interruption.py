@@ -58,12 +58,12 @@ def test_a_killed_build_leaves_the_old_or_the_new_image_and_the_next_goes_on(
         build.kill()
         build.wait()
         assert place.ends(), place.living()
-        found = digest(place.image)
+        left = digest(place.image)
         done = build.steps("end")
         objects = place.objects()
 
         again = place.build(*words)
-        assert found in (before, digest(place.image))
+        assert left in (before, digest(place.image))
         assert set(again.steps("begin")).isdisjoint(done)
         assert len(place.objects()) - len(objects) == len(again.made()) + (
             "lumicontainer" in again.steps("begin")

@@ -31,10 +31,10 @@ def small_disk(place: Place, folder: str, *, free: int, inodes: int = 100_000) -
     ``free`` bytes and ``inodes`` are left on it. The place that is given sees it below its root.
     """
     at = place.root / folder
-    there = list(at.rglob("*"))
-    taken = sum(each.lstat().st_size + 8 * KIB for each in (at, *there))
+    paths = list(at.rglob("*"))
+    taken = sum(each.lstat().st_size + 8 * KIB for each in (at, *paths))
     size = (taken + free + 4095) // 4096 * 4096
-    options = f"mode=700,size={size},nr_inodes={len(there) + inodes},{owned()}"
+    options = f"mode=700,size={size},nr_inodes={len(paths) + inodes},{owned()}"
     setup = (
         f'cp -a "{at}" "{at}.below" && mount -t tmpfs -o {options} none "{at}" && '
         f'cp -a "{at}.below/." "{at}" && rm -r "{at}.below"'
@@ -72,7 +72,7 @@ def test_a_build_without_space_is_refused_before_it_begins(built: Place, folder:
             said = rf"where: {built.root / folder}\S*\n +why: it needs {why}"
             assert re.search(said, build.stderr), build.stderr
             assert build.steps("begin") == []
-            assert digest(place.there(built.image)) == before
+            assert digest(place.visible(built.image)) == before
 
 
 REQUIRE = """
@@ -108,13 +108,13 @@ def test_a_folder_that_takes_no_byte_is_found_by_writing_one(tmp_path: Path) -> 
 def test_a_prune_frees_space_on_a_disk_that_is_full_to_the_last_byte(place: Place) -> None:
     (name, *others), words = place.objects(), ["cache", "prune", "--max-size", "0"]
     with small_disk(place, "cache", free=0) as full:
-        (full.there(full.cache / "objects" / name) / SUMS).write_text("damaged")
+        (full.visible(full.cache / "objects" / name) / SUMS).write_text("damaged")
         shell = f'! cat /dev/zero >{full.cache}/fill 2>/dev/null && "$@"'
         command = [*full.enter, "bash", "-c", shell, "bash"]
         command += [sys.executable, "-m", "lumicontainer", *words]
         done = run(command, env=full.environment)
         assert done.returncode == 0, done.stderr
-        assert Cache(full.there(full.cache)).names() == []
+        assert Cache(full.visible(full.cache)).names() == []
         assert len(re.findall("(?m)^removed ", done.stdout)) == len(others) + 2, done.stdout
 
 
@@ -137,9 +137,9 @@ def test_a_disk_that_fills_up_costs_neither_the_image_nor_the_cache(
         code = build.wait()
         assert build.steps("begin"), build.stderr
         assert code == 8, build.stderr[-3000:]
-        assert had <= set(prove_all(place.there(place.cache)))
+        assert had <= set(prove_all(place.visible(place.cache)))
         assert place.left() == []
-        assert digest(place.there(built.image)) == before
+        assert digest(place.visible(built.image)) == before
         assert f"where: {built.root / folder}" in build.stderr, build.stderr[-3000:]
         assert "is full" in build.stderr
         assert "Traceback" not in build.stderr.rpartition("error: ")[2]
@@ -161,7 +161,7 @@ def test_a_limit_of_files_is_named_with_what_to_do(
 ) -> None:
     bounded = replace(place, enter=("prlimit", f"--{limit}", "--"))
     build = bounded.build("--set", f"one.size={10 << 10}", code=code)
-    found = build.stderr.rpartition("error: ")[2]
-    assert [word for word in words if word not in found] == [], build.stderr
-    assert "Traceback" not in found
+    message = build.stderr.rpartition("error: ")[2]
+    assert [word for word in words if word not in message] == [], build.stderr
+    assert "Traceback" not in message
     assert place.left() == []

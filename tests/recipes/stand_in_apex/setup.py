@@ -18,15 +18,15 @@ COMPILED = {
 }
 
 lazy = VERSION.startswith("1.10.")
-asked = []
+modules = []
 for module, (option, variable) in COMPILED.items():
     if option in sys.argv:
         sys.argv.remove(option)
-        asked += [] if lazy else [module]
+        modules += [] if lazy else [module]
     if lazy:
         # The names that programs import, which compile in a job what is not there.
         Path(f"{module}.py").touch()
-        asked += [f"apex.{module}"] if os.environ.get(variable) else []
+        modules += [f"apex.{module}"] if os.environ.get(variable) else []
 
 setup(
     name="apex",
@@ -36,7 +36,7 @@ setup(
     py_modules=list(COMPILED) if lazy else [],
     ext_modules=[
         CUDAExtension(module, ["kernels.cu"], extra_compile_args=[cpu_arch()] if lazy else [])
-        for module in asked
+        for module in modules
     ],
     cmdclass={"build_ext": BuildExtension},
 )

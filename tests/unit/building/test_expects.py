@@ -33,14 +33,14 @@ def plan(write: Write, memory: str = "9G") -> Plan:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("memory", "given", "jobs"),
+    ("memory", "setting", "jobs"),
     [("1M", "", len(os.sched_getaffinity(0))), ("900T", "", 1), ("900T", "7", 7)],
     ids=["as many as cores", "one where memory is short", "as many as asked for"],
 )
-def test_a_plain_build_chooses_its_jobs(write: Write, memory: str, given: str, jobs: int) -> None:
+def test_a_plain_build_chooses_its_jobs(write: Write, memory: str, setting: str, jobs: int) -> None:
     (text,) = next(step for step in plan(write, memory).steps if step.name == "tool").documents
     program = text.partition("# layer:")[0] + 'echo "$LUMICONTAINER_JOBS"\n'
-    env = {"PATH": os.environ["PATH"], "LUMICONTAINER_JOBS": given}
+    env = {"PATH": os.environ["PATH"], "LUMICONTAINER_JOBS": setting}
     done = subprocess.run(["bash", "-euc", program], env=env, capture_output=True, check=True)
     assert int(done.stdout) == jobs
 
@@ -60,18 +60,18 @@ def test_a_build_starts_as_many_jobs_as_memory_allows(monkeypatch: pytest.Monkey
 
 
 def test_a_layer_that_is_not_built_takes_what_it_expects(write: Write, tmp_path: Path) -> None:
-    found = sizes(plan(write), Cache(tmp_path / "cache").open())
-    assert max(found.expected) == GIB, "packed it has a quarter of the size"
-    assert found.temporary(unpacks=False, unpacked=False) > 8 * GIB, (
+    space = sizes(plan(write), Cache(tmp_path / "cache").open())
+    assert max(space.expected) == GIB, "packed it has a quarter of the size"
+    assert space.temporary(unpacks=False, unpacked=False) > 8 * GIB, (
         "its tree, and its step beside it"
     )
 
 
 def test_a_layer_that_was_built_takes_what_it_took_last(write: Write, tmp_path: Path) -> None:
-    wanted, cache = plan(write), Cache(tmp_path / "cache").open()
+    planned, cache = plan(write), Cache(tmp_path / "cache").open()
     for base in ("one", "another"):
         put(cache, "tool", parent=base, used=1, content=base.encode())
     first, second = cache.entries()
     for last, moment in ((first, 2), (second, 3)):
         os.utime(last.folder, (moment, moment))
-        assert sizes(wanted, cache).known == (last.size,)
+        assert sizes(planned, cache).known == (last.size,)

@@ -19,11 +19,11 @@ class Source:
 
     def __init__(self, give: Callable[[Callable[[int], None]], Entry]) -> None:
         self._give = give
-        self.asked = 0
+        self.requests = 0
 
     def take(self, name: str, store: Cache, count: Callable[[int], None]) -> Entry:
         del name, store
-        self.asked += 1
+        self.requests += 1
         return self._give(count)
 
     def refusal(self, name: str, step: str, error: Exception) -> Problem:
@@ -63,7 +63,7 @@ def test_the_same_reason_is_said_once_for_each_source() -> None:
     for name in ("one", "two", "one"):
         assert asyncio.run(take(build, name, name)) == ""
     assert build.progress.say.call_count == len(sources)
-    assert [source.asked for source in sources] == [2, 2]
+    assert [source.requests for source in sources] == [2, 2]
 
 
 def test_an_interrupted_build_waits_for_no_more_bytes() -> None:

@@ -165,9 +165,9 @@ def test_the_differences_are_all_that_leads_from_one_to_the_other(
     before: dict[str, Any], now: dict[str, Any]
 ) -> None:
     changed = copy.deepcopy(before)
-    found = differences(before, now)
-    assert found == sorted(found, key=lambda each: each.path)
-    for each in found:
+    changes = differences(before, now)
+    assert changes == sorted(changes, key=lambda each: each.path)
+    for each in changes:
         *folders, name = each.path
         place = changed
         for folder in folders:

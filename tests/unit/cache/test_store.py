@@ -66,10 +66,10 @@ def reasons(store: Cache) -> list[str]:
 
 def test_what_was_stored_is_given_back(store: Cache) -> None:
     entry = put(store)
-    found = store.proven(entry.name)
-    assert found == entry
-    assert found.layer.read_bytes() == FILES[LAYER]
-    assert (found.step, found.kind, found.inputs) == ("key", "layer", {"a": 1})
+    stored = store.proven(entry.name)
+    assert stored == entry
+    assert stored.layer.read_bytes() == FILES[LAYER]
+    assert (stored.step, stored.kind, stored.inputs) == ("key", "layer", {"a": 1})
     assert list(store.entries()) == [entry]
 
 
@@ -370,16 +370,16 @@ def test_a_prune_beside_another_works(store: Cache, monkeypatch: pytest.MonkeyPa
     names = store.names
 
     def names_of_before() -> list[str]:
-        found = names()
+        before = names()
         store.remove(other.name)
-        return found
+        return before
 
     monkeypatch.setattr(store, "names", names_of_before)
-    found = list(store.entries())
+    entries = list(store.entries())
     store.remove(one.name)
-    assert {entry.step for entry in found} == {"one", "kept"}
-    assert all(entry.size > 300 and entry.used > 1000 for entry in found)
-    monkeypatch.setattr(store, "entries", lambda: iter(found))
+    assert {entry.step for entry in entries} == {"one", "kept"}
+    assert all(entry.size > 300 and entry.used > 1000 for entry in entries)
+    monkeypatch.setattr(store, "entries", lambda: iter(entries))
     store.prune(0, keep={kept.name})
     assert names() == [kept.name]
 

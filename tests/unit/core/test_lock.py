@@ -184,11 +184,11 @@ def test_the_origin_of_a_pin_decides_nothing(greet: Resolved, lock: Lock) -> Non
 def test_an_image_is_held_by_its_digest(resolved: Resolve) -> None:
     base = "summary: x\nbootstrap: {cpu: {agent: docker, docker_image: 'ubuntu:noble'}}\n"
     base += 'provides: {python: "3.12"}\n'
-    found = resolved({"layers/tiny/layer.yaml": base})
+    resolution = resolved({"layers/tiny/layer.yaml": base})
     pin = f"ubuntu@sha256:{SHA}"
-    lock = lock_with(found, {"tiny": [LockEntry(IMAGE, "ubuntu:noble", pin=pin)]})
-    assert faults(lock, found) == []
-    fast = apply_lock(found, lock)
+    lock = lock_with(resolution, {"tiny": [LockEntry(IMAGE, "ubuntu:noble", pin=pin)]})
+    assert faults(lock, resolution) == []
+    fast = apply_lock(resolution, lock)
     assert fast.bootstrap.image == pin
     assert unpinned(fast, fast.layers[0]) == ()
 
@@ -271,8 +271,8 @@ def test_the_requirements_of_a_file_are_listed_where_pip_would_read_all_of_it(
     resolved: Resolve, file: str, text: str, listed: list[str]
 ) -> None:
     layer = resolved({**GREET, f"layers/greet/{file}": text}).layers[1]
-    found = [each for each in unpinned(resolved(), layer) if each.endswith(f"({file})")]
-    assert found == [f"Python {name} ({file})" for name in listed]
+    lines = [each for each in unpinned(resolved(), layer) if each.endswith(f"({file})")]
+    assert lines == [f"Python {name} ({file})" for name in listed]
 
 
 def test_a_lock_that_could_not_be_read_again_is_not_written(lock: Lock, tmp_path: Path) -> None:

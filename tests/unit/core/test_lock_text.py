@@ -74,10 +74,10 @@ def test_a_word_that_a_reader_of_yaml_takes_for_something_else_is_quoted(word: s
 
 @pytest.mark.slow
 @given(st.lists(entries()), st.randoms())
-def test_the_order_of_found_pins_is_not_written(found: list[LockEntry], other: object) -> None:
-    shuffled = list(found)
+def test_the_order_of_found_pins_is_not_written(pins: list[LockEntry], other: object) -> None:
+    shuffled = list(pins)
     other.shuffle(shuffled)
-    one, another = (Lock("a", "b", {"c": tuple(each)}) for each in (found, shuffled))
+    one, another = (Lock("a", "b", {"c": tuple(each)}) for each in (pins, shuffled))
     assert text_of(one) == text_of(another)
 
 

@@ -97,8 +97,8 @@ def test_booleans_read_as_one_and_zero() -> None:
 
 
 def test_a_hazard_is_reported_with_its_line() -> None:
-    found = list(hazards("echo %d\n  %post\n{{ a b }} {{ a }}\nBOOTSTRAP: x\n"))
-    assert [number for number, _ in found] == [2, 3, 4]
+    reported = list(hazards("echo %d\n  %post\n{{ a b }} {{ a }}\nBOOTSTRAP: x\n"))
+    assert [number for number, _ in reported] == [2, 3, 4]
 
 
 @pytest.mark.parametrize(

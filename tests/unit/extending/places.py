@@ -22,9 +22,9 @@ PROJECT = '[project]\nname = "mine"\nversion = "1.0"\n'
 
 def reference(word: str) -> Reference:
     """Return what one word refers to."""
-    found = read_additions([word], [], [])
-    assert found.lines == ()
-    (only,) = found.references
+    additions = read_additions([word], [], [])
+    assert additions.lines == ()
+    (only,) = additions.references
     return only
 
 

@@ -28,8 +28,8 @@ from .places import ONES, RICH, TWOS, ZEROS
 )
 def test_packages_and_options_stand_in_any_order(words: str) -> None:
     line = ["extend", *words.split(), "-o", "mine.sqsh"]
-    found, rest = make_parser(["extend"]).parse_known_args(line)
-    assert (found.image, found.packages, rest) == (Path("x.sif"), ["a", "b"], [])
+    arguments, rest = make_parser(["extend"]).parse_known_args(line)
+    assert (arguments.image, arguments.packages, rest) == (Path("x.sif"), ["a", "b"], [])
 
 
 def test_images_of_a_module_stand_before_and_behind_its_options() -> None:
@@ -91,12 +91,12 @@ wheels = [
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("digits", "kept"),
     [("0", "s"), ("1", "w"), ("12", "wx"), ("", "swx")],
     ids=["source", "wheel", "wheels", "none"],
 )
-def test_only_files_with_a_given_hash_stay_in_the_lock(given: str, kept: str) -> None:
-    allowed = frozenset(digit * 64 for digit in given)
+def test_only_files_with_a_given_hash_stay_in_the_lock(digits: str, kept: str) -> None:
+    allowed = frozenset(digit * 64 for digit in digits)
     lock = require_hashes(read_pylock(FILES), {"a-b": allowed})
     assert read_pylock(pylock_text(lock)) == lock
     (package,) = lock.packages
@@ -160,22 +160,22 @@ error: No solution found when resolving dependencies
 
 
 def test_what_a_package_needs_is_read_from_the_message_of_uv() -> None:
-    found = [(each.asker, each.requirement) for each in conflicts._read(UV)]
-    assert found == [("vllm 0.16.0", "torch ==2.9.1"), ("", "vllm ==0.16.0")]
+    needs = [(each.asker, each.requirement) for each in conflicts._read(UV)]
+    assert needs == [("vllm 0.16.0", "torch ==2.9.1"), ("", "vllm ==0.16.0")]
 
 
 def test_the_command_with_the_index_of_the_image_can_be_pasted() -> None:
     index, command = "https://wheels.example/cpu", "lumicontainer extend x.sif torchvision -o y"
-    found = hint_of_index(index, command, indexed=False)
-    assert found.endswith(f": PIP_EXTRA_INDEX_URL={index} {command}")
+    hint = hint_of_index(index, command, indexed=False)
+    assert hint.endswith(f": PIP_EXTRA_INDEX_URL={index} {command}")
 
 
 @pytest.mark.parametrize("index", ["https://wheels.example/cpu", ""])
 def test_no_command_replaces_the_indexes_of_pip_s_configuration(index: str) -> None:
-    found = hint_of_index(index, "lumicontainer extend", indexed=True)
-    assert f"add {index or 'an index'}" in found
-    assert "to extra-index-url of pip's configuration" in found
-    assert "PIP_EXTRA_INDEX_URL" not in found
+    hint = hint_of_index(index, "lumicontainer extend", indexed=True)
+    assert f"add {index or 'an index'}" in hint
+    assert "to extra-index-url of pip's configuration" in hint
+    assert "PIP_EXTRA_INDEX_URL" not in hint
 
 
 def test_the_command_in_place_of_one_of_pip_can_be_pasted() -> None:

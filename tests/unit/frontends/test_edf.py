@@ -26,9 +26,9 @@ def copied(image: Path) -> bytes:
     write_squashfs(image)
     part = sif.partitions(image)[0]
     whole = image.read_bytes()[part.offset : part.end]
-    found = image.with_name("x.sif.squashfs").read_bytes()
-    assert found.startswith(whole)
-    return found
+    content = image.with_name("x.sif.squashfs").read_bytes()
+    assert content.startswith(whole)
+    return content
 
 
 def test_another_image_in_its_place_is_copied_whatever_its_time(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ ONE_LINE = "deb [arch=amd64] http://mirror.site/debian bookworm main\n"
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "found"),
+    ("name", "text", "expected"),
     [
         ("a.sources", DEB822, True),
         ("a.list", ONE_LINE, True),
@@ -30,7 +30,7 @@ ONE_LINE = "deb [arch=amd64] http://mirror.site/debian bookworm main\n"
     ],
 )
 def test_the_mirror_is_that_of_the_component_main(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, found: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, expected: bool
 ) -> None:
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / name).write_text(text)
@@ -38,4 +38,4 @@ def test_the_mirror_is_that_of_the_component_main(
     (tmp_path / "apt.conf").write_text(f'Dir::Etc::SourceList "/dev/null";\n{parts}')
     monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
     monkeypatch.delenv("LUMICONTAINER_MIRROR", raising=False)
-    assert (debian_mirror("bookworm") == "http://mirror.site/debian") == found
+    assert (debian_mirror("bookworm") == "http://mirror.site/debian") == expected

@@ -84,13 +84,13 @@ def options(words: list[str], option: str) -> list[str]:
     return [value for each, value in pairwise(words) if each == option]
 
 
-def wanted(site: Site) -> list[dict[str, str]]:
+def library_rows(site: Site) -> list[dict[str, str]]:
     return [{"path": str(site.library), "reason": "the driver's own"}]
 
 
 def test_run_binds_the_libraries_and_puts_them_first(site: Site) -> None:
     site.tell(folders=["/opt/rocm/lib", "/.singularity.d/libs"])
-    done = site.call("run", site.image(host_libraries=wanted(site)), "--", "true")
+    done = site.call("run", site.image(host_libraries=library_rows(site)), "--", "true")
     words = done.stdout.splitlines()
     below = site.host.path / "below/libbelow.so.1"
     libraries = [f"{path}:{FOLDER}/{path.name}" for path in (site.library, below)]
@@ -119,7 +119,7 @@ def test_run_binds_what_the_image_of_another_platform_needs_if_this_one_binds(
 def test_run_binds_what_layers_need_on_their_platform_without_binds(site: Site) -> None:
     (site.folder / "own/envs/site.yaml").write_text("summary: x\naccelerator: cpu\n")
     rows = [{"path": path, "reason": "x"} for path in (str(site.seen), "/nowhere/data")]
-    image = site.image(binds=rows, host_libraries=wanted(site))
+    image = site.image(binds=rows, host_libraries=library_rows(site))
     done = site.call("binds", image)
     assert done.returncode == 0, done.stderr
     assert f"    --bind {site.seen}  # x\n" in done.stdout
@@ -132,7 +132,7 @@ def test_run_binds_what_layers_need_on_their_platform_without_binds(site: Site) 
 def test_run_refuses_what_cannot_work_with_all_reasons(site: Site) -> None:
     (site.host.path / "below/libbelow.so.1").unlink()
     gone = {"path": "/nowhere/libgone.so.1", "reason": "the layer wants it"}
-    image = site.image(host_libraries=[*wanted(site), gone])
+    image = site.image(host_libraries=[*library_rows(site), gone])
     for verb, words in (("run", ("--", "true")), ("binds", ())):
         done = site.call(verb, image, *words)
         assert done.returncode == 3
@@ -218,13 +218,13 @@ def test_each_verb_for_jobs_warns_of_the_image_of_another_platform(
 
 
 def test_no_static_line_can_name_the_libraries_of_a_host(site: Site) -> None:
-    done = site.call("binds", "--static", site.image(host_libraries=wanted(site)))
+    done = site.call("binds", "--static", site.image(host_libraries=library_rows(site)))
     assert (done.returncode, done.stdout) == (3, "")
     assert "error: the image takes libraries of its host\n" in done.stderr
 
 
 def test_the_command_for_the_job_can_be_pasted(site: Site) -> None:
-    image = site.image(host_libraries=wanted(site))
+    image = site.image(host_libraries=library_rows(site))
     spaced = image.rename(image.with_name("my image.sif"))
     done = site.call("binds", "--static", spaced)
     assert f"hint: call lumicontainer binds '{spaced}' in the job\n" in done.stderr
@@ -232,7 +232,7 @@ def test_the_command_for_the_job_can_be_pasted(site: Site) -> None:
 
 def test_a_job_script_that_evaluates_what_binds_refuses_ends(site: Site) -> None:
     site.library.unlink()
-    done = site.call("binds", site.image(host_libraries=wanted(site)))
+    done = site.call("binds", site.image(host_libraries=library_rows(site)))
     script = 'eval "$1" || exit; echo "starts ${binds[*]}"'
     job = run(["bash", "-c", script, "job", done.stdout])
     assert (job.returncode, job.stdout) == (3, "")
@@ -251,7 +251,7 @@ def test_what_is_below_a_folder_that_is_closed_to_this_user_is_not_there(tmp_pat
 
 def test_binds_as_json_has_the_value_of_the_engines_variable(site: Site) -> None:
     (bundle := site.folder / "site.pem").touch()
-    image = site.image(host_libraries=wanted(site))
+    image = site.image(host_libraries=library_rows(site))
     data = json.loads(site.call("binds", "--json", image, SSL_CERT_FILE=str(bundle)).stdout)
     assert (data["works"], data["platform"], data["problems"]) == (True, "site", [])
     first, second, third, trust = data["binds"]
@@ -277,6 +277,6 @@ def test_binds_as_json_has_the_value_of_the_engines_variable(site: Site) -> None
 )
 def test_an_image_that_lists_its_libraries_wrongly_is_refused(site: Site, said: str) -> None:
     (site.folder / "answer").write_text(said)
-    done = site.call("binds", site.image(host_libraries=wanted(site)))
+    done = site.call("binds", site.image(host_libraries=library_rows(site)))
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert "the libraries that its python3 lists" in done.stderr

@@ -98,5 +98,5 @@ def test_a_configuration_of_pip_that_is_broken_is_left_to_pip(tmp_path: Path, te
 
 @pytest.mark.parametrize("prefix", ["APPTAINERENV_", "SINGULARITYENV_"])
 def test_what_the_user_gives_the_container_wins(bundle: Path, prefix: str) -> None:
-    given = {"PIP_CERT": str(bundle), f"{prefix}PIP_CERT": "/etc/ssl/certs/ca-certificates.crt"}
-    assert trust_of(given) == ((), {})
+    variables = {"PIP_CERT": str(bundle), f"{prefix}PIP_CERT": "/etc/ssl/certs/ca-certificates.crt"}
+    assert trust_of(variables) == ((), {})

@@ -40,11 +40,11 @@ class Upstream:
         self.mirrors = {UPSTREAM: f"file://{self.served}/"}
         self.environment = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
 
-    def git(self, *words: str, at: Path | None = None, given: str = "") -> str:
+    def git(self, *words: str, at: Path | None = None, stdin: str = "") -> str:
         settings = ("user.name=x", "user.email=x", "protocol.file.allow=always")
         options = [word for setting in settings for word in ("-c", setting)]
         environment = {"GIT_CONFIG_GLOBAL": "/dev/null"}
-        done = self.run(["git", *options, *words], environment, cwd=at, input=given)
+        done = self.run(["git", *options, *words], environment, cwd=at, input=stdin)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
@@ -80,23 +80,23 @@ class Upstream:
         (self.served / name).write_bytes(content)
         return hashlib.sha256(content).hexdigest()
 
-    def fetch(self, *wanted: Source, enter: Sequence[str] = ()) -> DONE:
-        for file in fetch_files(wanted):
+    def fetch(self, *sources: Source, enter: Sequence[str] = ()) -> DONE:
+        for file in fetch_files(sources):
             (self.stage / file.name).write_bytes(file.content)
-        program = f"set -euo pipefail\n{fetch_text(wanted, str(self.stage))}"
+        program = f"set -euo pipefail\n{fetch_text(sources, str(self.stage))}"
         mirrors = "".join(f"{old} {new}\n" for old, new in self.mirrors.items())
         settings = {"LUMICONTAINER_MIRRORS": mirrors, "TMPDIR": str(self.home)}
         return self.run([*enter, "bash", "-c", program], settings, cwd=self.home)
 
-    def take(self, *wanted: Source) -> str:
+    def take(self, *sources: Source) -> str:
         """Fetch what can be fetched, and return what stderr has."""
-        done = self.fetch(*wanted)
+        done = self.fetch(*sources)
         assert done.returncode == 0, done.stderr
         return done.stderr
 
-    def fail(self, wanted: Source, enter: Sequence[str] = ()) -> str:
+    def fail(self, source: Source, enter: Sequence[str] = ()) -> str:
         """Fetch what cannot be fetched, and return what stderr has."""
-        done = self.fetch(wanted, enter=enter)
+        done = self.fetch(source, enter=enter)
         assert done.returncode == DOWNLOAD_FAILED
         assert list(self.stage.glob("sources/*")) == []
         return done.stderr
@@ -149,7 +149,7 @@ def test_a_short_commit_that_two_have_is_refused_with_both(upstream: Upstream) -
     upstream.git("init", "--quiet", "--bare", str(many))
     lines = "commit refs/heads/main\ncommitter x <x> {} +0000\ndata 0\n"
     text = "".join(lines.format(1735689600 + number) for number in range(900))
-    upstream.git("fast-import", "--quiet", at=many, given=text)
+    upstream.git("fast-import", "--quiet", at=many, stdin=text)
     commits = upstream.git("rev-list", "main", at=many).split()
     start, times = Counter(commit[:4] for commit in commits).most_common(1)[0]
     assert times > 1
@@ -197,8 +197,8 @@ def test_only_named_submodules_are_fetched(upstream: Upstream, submodules: tuple
     outer, other = with_submodules(upstream), upstream.repository("other", d="other")
     add_submodule(upstream, outer, other, "lib/other", f"{UPSTREAM}other")
     upstream.take(GitSource(f"{UPSTREAM}outer", upstream.head(outer), "tree", submodules))
-    found = {path.name for path in upstream.fetched("tree").rglob("*") if path.is_file()}
-    assert found == {"a", ".gitmodules"} | ({"b", "c"} if submodules else set())
+    files = {path.name for path in upstream.fetched("tree").rglob("*") if path.is_file()}
+    assert files == {"a", ".gitmodules"} | ({"b", "c"} if submodules else set())
 
 
 def test_a_submodule_that_has_no_mirror_stops_the_step(upstream: Upstream) -> None:
@@ -206,8 +206,8 @@ def test_a_submodule_that_has_no_mirror_stops_the_step(upstream: Upstream) -> No
     upstream.mirrors = {f"{UPSTREAM}outer": f"file://{outer}"}
     upstream.environment["https_proxy"] = "http://127.0.0.1:9"
     commit = upstream.head(outer)
-    wanted = GitSource(f"{UPSTREAM}outer", commit, "tree", ("lib/inner",))
-    assert "cannot fetch a submodule of 'tree'" in upstream.fail(wanted)
+    source = GitSource(f"{UPSTREAM}outer", commit, "tree", ("lib/inner",))
+    assert "cannot fetch a submodule of 'tree'" in upstream.fail(source)
 
 
 def test_neither_the_user_s_git_nor_the_environment_decides_its_origin(upstream: Upstream) -> None:
@@ -298,14 +298,14 @@ def test_characters_of_the_shell_are_only_characters(upstream: Upstream, name: s
 
 
 @pytest.mark.parametrize(
-    ("wanted", "tool"),
+    ("source", "tool"),
     [(GitSource("https://x", "0" * 40, "a"), "git"), (UrlSource("https://x", "a"), "curl")],
 )
-def test_the_image_must_have_what_fetches(upstream: Upstream, wanted: Source, tool: str) -> None:
+def test_the_image_must_have_what_fetches(upstream: Upstream, source: Source, tool: str) -> None:
     for name in ("bash", "mktemp", "rm", "tail"):
         (upstream.home / name).symlink_to(shutil.which(name) or "")
     upstream.environment["PATH"] = str(upstream.home)
-    printed = upstream.fail(wanted)
+    printed = upstream.fail(source)
     assert f"the image has no {tool}, which fetches 'a'" in printed
     assert f"add {tool} and ca-certificates to packages.apt" in printed
 

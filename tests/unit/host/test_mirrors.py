@@ -39,10 +39,10 @@ def test_an_option_counts_before_the_user_s_file(file: Path) -> None:
 def test_a_folder_of_this_host_becomes_a_url_that_git_and_curl_read(tmp_path: Path) -> None:
     folder = tmp_path / "my mirrors"
     folder.mkdir()
-    found = read_mirrors([f"{HUB}={folder}/"])
-    assert found == {HUB: f"file://{tmp_path}/my%20mirrors/"}
+    mirrors = read_mirrors([f"{HUB}={folder}/"])
+    assert mirrors == {HUB: f"file://{tmp_path}/my%20mirrors/"}
     (folder / "x").write_text("x")
-    assert run(["curl", "--silent", f"{found[HUB]}x"]).stdout == "x"
+    assert run(["curl", "--silent", f"{mirrors[HUB]}x"]).stdout == "x"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_mirror_that_can_be_none_is_refused(option: str, complaint: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("there", "why", "hint"),
+    ("target", "why", "hint"),
     [
         ("/nope", "/nope does not exist", "make /nope, or correct --mirror FROM=TO"),
         ("file:///nope", "/nope does not exist", "make /nope"),
@@ -82,10 +82,10 @@ def test_a_mirror_that_can_be_none_is_refused(option: str, complaint: str) -> No
         ("{here}/x", "x does not exist", "correct --mirror FROM=TO"),
     ],
 )
-def test_a_missing_folder_is_refused(tmp_path: Path, there: str, why: str, hint: str) -> None:
+def test_a_missing_folder_is_refused(tmp_path: Path, target: str, why: str, hint: str) -> None:
     (tmp_path / "mirror").mkdir()
     with pytest.raises(InputError, match="folder of the mirror not found") as error:
-        read_mirrors([f"{HUB}={there.format(here=tmp_path)}"])
+        read_mirrors([f"{HUB}={target.format(here=tmp_path)}"])
     (problem,) = error.value.problems
     assert why in problem.why
     assert hint in problem.hint
@@ -114,7 +114,7 @@ def test_what_is_wrong_with_the_file_is_reported_at_its_place(file: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("image", "old", "new", "found"),
+    ("image", "old", "new", "expected"),
     [
         ("ubuntu:1", "docker://docker.io/", f"{HERE}/", "127.0.0.1:5000/library/ubuntu:1"),
         ("ubuntu:1", "docker://docker.io/", "http://localhost/", "localhost/library/ubuntu:1"),
@@ -127,10 +127,12 @@ def test_what_is_wrong_with_the_file_is_reported_at_its_place(file: Path) -> Non
         ("ubuntu", "https://docker.io/", "https://h/", "ubuntu"),
     ],
 )
-def test_a_registry_s_mirror_serves_its_images(image: str, old: str, new: str, found: str) -> None:
-    shorter = {} if found == image else {"docker://d": "https://shorter/"}
+def test_a_registry_s_mirror_serves_its_images(
+    image: str, old: str, new: str, expected: str
+) -> None:
+    shorter = {} if expected == image else {"docker://d": "https://shorter/"}
     mirrors = {old: new, **shorter}
-    assert mirrored_image(image, mirrors) == found
+    assert mirrored_image(image, mirrors) == expected
     assert plain_registry(image, mirrors) == new.startswith("http:")
 
 

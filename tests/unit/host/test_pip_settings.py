@@ -24,14 +24,14 @@ def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.Monkey
 
 def test_a_section_of_a_command_wins_over_the_global_one(configured: pytest.MonkeyPatch) -> None:
     del configured
-    found = pip_settings()
-    assert found["index-url"] == "https://global.example"
-    assert (found["timeout"], found["retries"]) == ("7", "2")
+    settings = pip_settings()
+    assert settings["index-url"] == "https://global.example"
+    assert (settings["timeout"], settings["retries"]) == ("7", "2")
 
 
 def test_the_environment_wins_over_every_file(configured: pytest.MonkeyPatch) -> None:
     configured.setenv("PIP_INDEX_URL", "https://env.example")
     configured.setenv("PIP_TIMEOUT", "99")
-    found = pip_settings()
-    assert found["index-url"] == "https://env.example"
-    assert (found["timeout"], found["retries"]) == ("99", "2")
+    settings = pip_settings()
+    assert settings["index-url"] == "https://env.example"
+    assert (settings["timeout"], settings["retries"]) == ("99", "2")

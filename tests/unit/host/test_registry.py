@@ -54,9 +54,9 @@ class Registry:
     def saved(self, tag: str, folder: Path) -> bytes:
         """Return the content of the layer that is downloaded."""
         folder.mkdir()
-        found = save_image(f"{self.image}{tag}", folder, plain=True, trust=None)
-        assert found.environment == ["A=b"]
-        (layer,) = found.layers
+        image = save_image(f"{self.image}{tag}", folder, plain=True, trust=None)
+        assert image.environment == ["A=b"]
+        (layer,) = image.layers
         return layer.read_bytes()
 
 
@@ -117,9 +117,9 @@ LOG_IN = Answer(401, headers={"WWW-Authenticate": 'Bearer realm="http://{host}/t
 class _Scripted(BaseHTTPRequestHandler):
     """Give the answers of a list, the last one for ever, and record each request."""
 
-    def __init__(self, answers: list[Answer], seen: list[str], *given: Any) -> None:
+    def __init__(self, answers: list[Answer], seen: list[str], *arguments: Any) -> None:
         self.answers, self.seen = answers, seen
-        super().__init__(*given)
+        super().__init__(*arguments)
 
     def do_GET(self) -> None:
         self.seen.append(self.path)

@@ -129,16 +129,16 @@ def test_a_line_of_one_megabit_brings_a_large_layer() -> None:
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "pause",
     [
         *("Thu, 31 Dec 2037 23:55:59 GMT", "-1", "", "soon", "1.5", "0x10", "²", "9" * 5000),
         *("Thu, 31 Dec 99999 23:55:59 GMT", "nan", "1e9", "\t0"),
     ],
     ids=lambda text: text[:30],
 )
-def test_what_is_no_number_of_seconds_is_not_waited_for(asked: str, tmp_path: Path) -> None:
+def test_what_is_no_number_of_seconds_is_not_waited_for(pause: str, tmp_path: Path) -> None:
     seen: list[str] = []
-    busy = Answer(503, headers={"Retry-After": asked})
+    busy = Answer(503, headers={"Retry-After": pause})
     limits = URGENT._replace(pauses=(0, 0), slowest=0)
     with answering((busy, Answer()), seen) as host:
         Client(None).save(f"http://{host}/x", tmp_path / "file", limits)
@@ -296,7 +296,7 @@ def test_a_manifest_without_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("to", ["http://a.invalid/", "HTTP://a.invalid/", "ftp://a.invalid/"])
 def test_no_redirect_leads_from_https_to_a_weaker_protocol(to: str) -> None:
-    asked, follow = Request("https://b.invalid/x"), _Redirects().redirect_request
+    request, follow = Request("https://b.invalid/x"), _Redirects().redirect_request
     with pytest.raises(ValueError, match=r"redirects to '(?i:http|ftp)://a\.invalid/'"):
-        follow(asked, BytesIO(), 302, "Found", {}, to)
-    assert follow(asked, BytesIO(), 302, "Found", {}, "https://a.invalid/") is not None
+        follow(request, BytesIO(), 302, "Found", {}, to)
+    assert follow(request, BytesIO(), 302, "Found", {}, "https://a.invalid/") is not None

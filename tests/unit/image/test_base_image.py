@@ -45,10 +45,10 @@ def test_the_sha256_decides_the_key_and_the_path_does_not(resolved: Resolve) -> 
 
 
 def test_a_base_image_is_pinned_and_recorded_without_its_path(resolved: Resolve) -> None:
-    found = resolved(base())
-    assert [each.pinned for each in inputs(found)] == [True]
-    assert resolved_record(found)["base"]["image"] == f"theirs.sif@sha256:{SHA}"
-    assert PLACE not in str(resolved_record(found))
+    resolution = resolved(base())
+    assert [each.pinned for each in inputs(resolution)] == [True]
+    assert resolved_record(resolution)["base"]["image"] == f"theirs.sif@sha256:{SHA}"
+    assert PLACE not in str(resolved_record(resolution))
 
 
 def test_a_definition_begins_with_the_file_and_a_dockerfile_is_refused(resolved: Resolve) -> None:
@@ -141,13 +141,13 @@ def test_a_changed_file_names_the_versions_that_differ(tmp_path: Path) -> None:
     stated = {"python": "3.12", "pytorch": "2.7.1+rocm6.2", "horovod": "0.28.1"}
     with pytest.raises(DownloadError) as caught:
         require_image(image, SHA, stated)
-    found = hashlib.sha256(image.read_bytes()).hexdigest()
+    digest = hashlib.sha256(image.read_bytes()).hexdigest()
     (problem,) = caught.value.problems
     assert problem.why.splitlines() == [
         f"expected {SHA}",
-        f"found    {found}",
+        f"found    {digest}",
         "pytorch: 2.7.1+rocm6.2 in the layer, 2.9.1+rocm6.4 in the image",
         "horovod: 0.28.1 in the layer, none in the image",
     ]
     assert "write this sha256 and its versions into" in problem.hint
-    assert image.stat().st_size in require_image(image, found, stated)
+    assert image.stat().st_size in require_image(image, digest, stated)

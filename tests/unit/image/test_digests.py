@@ -65,17 +65,17 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_an_image_as_it_was_written_is_whole(path: Path) -> None:
-    found = digests.check(path)
-    assert (found.state, found.problems, found.appended) == (WHOLE, (), ())
-    assert found.proven == path.stat().st_size
+    integrity = digests.check(path)
+    assert (integrity.state, integrity.problems, integrity.appended) == (WHOLE, (), ())
+    assert integrity.proven == path.stat().st_size
 
 
 @pytest.mark.slow
 def test_a_flipped_bit_is_found_in_every_byte_of_every_part(path: Path) -> None:
     for number, at in enumerate(places(path)):
-        found = flipped(path, at, number % 8)
-        assert found.state == CHANGED, at
-        assert found.problems, at
+        integrity = flipped(path, at, number % 8)
+        assert integrity.state == CHANGED, at
+        assert integrity.problems, at
 
 
 @pytest.mark.parametrize(
@@ -98,9 +98,9 @@ def test_what_is_changed_is_named_with_its_place(path: Path, at: int, words: str
 
 
 def test_a_record_that_cannot_be_found_is_no_image_without_one(path: Path) -> None:
-    found = flipped(path, path.read_bytes().index(digests.NAME.encode()))
-    assert found.state == CHANGED
-    assert "is missing" in found.problems[0]
+    integrity = flipped(path, path.read_bytes().index(digests.NAME.encode()))
+    assert integrity.state == CHANGED
+    assert "is missing" in integrity.problems[0]
 
 
 def test_an_image_that_something_else_wrote_has_no_record(path: Path) -> None:
@@ -120,9 +120,9 @@ def test_a_file_that_is_shorter_or_longer_is_changed(path: Path, change: int) ->
 def test_what_is_appended_leaves_the_image_whole_and_is_listed(path: Path) -> None:
     size = path.stat().st_size
     append(path, b"signed")
-    found = digests.check(path)
-    assert (found.state, found.problems, found.proven) == (WHOLE, (), size)
-    (signature,) = found.appended
+    integrity = digests.check(path)
+    assert (integrity.state, integrity.problems, integrity.proven) == (WHOLE, (), size)
+    (signature,) = integrity.appended
     assert (signature.name, signature.offset, signature.size) == ("signature", size, 6)
 
 

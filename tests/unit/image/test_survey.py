@@ -99,8 +99,8 @@ def test_a_list_of_debian_packages_is_read_in_linear_time() -> None:
 
 def test_a_version_has_an_end() -> None:
     text = f"Package: libc6\nVersion: {'1' * 1_000_000}\n"
-    found = _surveyed(["/var/lib/dpkg/status"], lambda _: text).provides
-    assert len(found["glibc"]) <= 100
+    versions = _surveyed(["/var/lib/dpkg/status"], lambda _: text).provides
+    assert len(versions["glibc"]) <= 100
 
 
 def test_some_files_of_an_image_are_read_however_many_there_are() -> None:

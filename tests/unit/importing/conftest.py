@@ -37,8 +37,8 @@ def dockerfile(imported: Import) -> Import:
 
 def rows(draft: Draft) -> list[tuple[int, str, str]]:
     """Return the line, the outcome and the text of what became of a file, but for FROM."""
-    found = ((each.line, each.outcome, each.text) for each in draft.lines)
-    return [each for each in found if not each[2].startswith("FROM")]
+    outcomes = ((each.line, each.outcome, each.text) for each in draft.lines)
+    return [each for each in outcomes if not each[2].startswith("FROM")]
 
 
 def notes(draft: Draft) -> list[str]:

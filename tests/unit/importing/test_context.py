@@ -56,6 +56,6 @@ def test_what_docker_leaves_out_is_not_copied(
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     draft = dockerfile("COPY . /app", **{".dockerignore": ignored})
-    found = {each.removeprefix("files/") for each in draft.files}
-    assert found - {"Dockerfile", ".dockerignore"} == files
+    names = {each.removeprefix("files/") for each in draft.files}
+    assert names - {"Dockerfile", ".dockerignore"} == files
     assert notes(draft) == []

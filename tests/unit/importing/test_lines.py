@@ -30,9 +30,9 @@ MANY = "several files need a folder: end its name with '/'"
     ],
 )
 def test_what_is_not_a_heredoc_ends_with_its_line(dockerfile: Import, command: str) -> None:
-    found = rows(dockerfile(f"RUN {command}\nRUN echo hi >/opt/h\nENV A=b"))
-    assert found[0][2] == command
-    assert found[1:] == [(3, "carried", "echo hi >/opt/h"), (4, "carried", "A=b")]
+    outcomes = rows(dockerfile(f"RUN {command}\nRUN echo hi >/opt/h\nENV A=b"))
+    assert outcomes[0][2] == command
+    assert outcomes[1:] == [(3, "carried", "echo hi >/opt/h"), (4, "carried", "A=b")]
 
 
 @pytest.mark.slow

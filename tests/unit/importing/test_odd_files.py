@@ -24,14 +24,14 @@ PASSWORD = "correct-horse-battery"
 
 def written(draft: Draft) -> dict[str, str]:
     """Return the text of what a draft becomes, by file."""
-    found = files_of(draft, "Dockerfile", ["python"], [], "debian")
-    return {name: each.content.decode() for name, each in found.items()}
+    files = files_of(draft, "Dockerfile", ["python"], [], "debian")
+    return {name: each.content.decode() for name, each in files.items()}
 
 
 def missing(draft: Draft) -> list[str]:
     """Return what the recipe says that the image lacks."""
-    found: list[str] = yaml.safe_load(written(draft)["mine.yaml"])["missing"]
-    return found
+    lines: list[str] = yaml.safe_load(written(draft)["mine.yaml"])["missing"]
+    return lines
 
 
 ODD = {
@@ -48,9 +48,9 @@ ODD = {
 
 @pytest.mark.parametrize("case", ODD)
 def test_what_a_recipe_lacks_is_one_line_of_printable_text(imported: Import, case: str) -> None:
-    found = missing(imported(*ODD[case]))
-    assert found
-    assert all(each.isprintable() for each in found)
+    lines = missing(imported(*ODD[case]))
+    assert lines
+    assert all(each.isprintable() for each in lines)
 
 
 def test_what_a_recipe_lacks_holds_no_password(imported: Import) -> None:

@@ -66,8 +66,8 @@ def test_groups_of_tools_are_named(imported: Import, table: str, name: str) -> N
 def test_another_python_is_said(imported: Import, versions: str, rows_of_python: int) -> None:
     text = PROJECT.replace("version", f'requires-python = "{versions}"\nversion')
     draft = imported("pyproject.toml", text)
-    asked = [each for each in draft.lines if each.note == f"{versions} was asked for"]
-    assert len(asked) == rows_of_python
+    noted = [each for each in draft.lines if each.note == f"{versions} was asked for"]
+    assert len(noted) == rows_of_python
 
 
 def test_a_condition_of_an_extra_in_a_lock_is_a_choice(imported: Import) -> None:

@@ -58,11 +58,11 @@ class Machine(Node):
     def affinity(self) -> frozenset[int]:
         return self.mask
 
-    def permitted(self, wanted: Iterable[int]) -> frozenset[int]:
-        return self.cpuset & frozenset(wanted)
+    def permitted(self, cores: Iterable[int]) -> frozenset[int]:
+        return self.cpuset & frozenset(cores)
 
-    def bind(self, wanted: Iterable[int]) -> None:
-        self.mask = self.permitted(wanted)
+    def bind(self, cores: Iterable[int]) -> None:
+        self.mask = self.permitted(cores)
 
 
 def write(

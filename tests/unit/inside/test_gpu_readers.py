@@ -143,8 +143,8 @@ def test_a_table_of_osu_is_read() -> None:
     text = "# OSU MPI-ROCM Bandwidth Test v7.5\n# Size      Bandwidth (MB/s)\n1048576  23912.40\n"
     assert osu.parse(text) == {1048576: 23912.40}
     assert osu.parse("[proxy:0] Abort(1) on node 0\n") == {}
-    found = list(osu.wrong({1048576: 1.0}, 0, 3, "aborted\nwhy"))
-    assert found == ["osu_bw between GCD 0 and 3 prints nothing for 64MiB: why"]
+    problems = list(osu.wrong({1048576: 1.0}, 0, 3, "aborted\nwhy"))
+    assert problems == ["osu_bw between GCD 0 and 3 prints nothing for 64MiB: why"]
 
 
 GPUS = [
@@ -182,8 +182,8 @@ def ranks(**changes: Any) -> list[dict[str, Any]]:
     ],
 )
 def test_where_ranks_run_is_judged(changes: dict[str, Any], message: str) -> None:
-    found = list(places.problems(ranks(**changes), PLATFORM))
-    assert any(message in problem for problem in found) if message else found == []
+    problems = list(places.problems(ranks(**changes), PLATFORM))
+    assert any(message in problem for problem in problems) if message else problems == []
 
 
 def test_an_interface_serves_the_two_gpus_of_a_package() -> None:

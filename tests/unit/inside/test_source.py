@@ -37,8 +37,8 @@ def test_a_file_is_python_3_9_and_imports_public_standard_modules(file: Path) ->
             names = [alias.name for alias in node.names]
         else:
             names = [str(node.module)] if node.level == 0 else []
-        found = {name.partition(".")[0] for name in names}
-        assert found <= PUBLIC | {"__future__", "lumi_inside"}, ast.unparse(node)
+        modules = {name.partition(".")[0] for name in names}
+        assert modules <= PUBLIC | {"__future__", "lumi_inside"}, ast.unparse(node)
 
 
 @every_file
@@ -63,12 +63,12 @@ def test_imports_point_down(file: Path) -> None:
 
 def pythons() -> list[str]:
     """Return this Python, and all others on PATH that an image may have and that start."""
-    found = {sys.executable: None}
+    programs = {sys.executable: None}
     for name in (f"python3.{minor}" for minor in range(9, 20)):
         if path := shutil.which(name):
             done = run(path, "-c", "import sys; print(sys.executable)")
-            found.update({done.stdout.strip(): None} if done.returncode == 0 else {})
-    return list(found)
+            programs.update({done.stdout.strip(): None} if done.returncode == 0 else {})
+    return list(programs)
 
 
 @pytest.mark.parametrize("python", pythons())

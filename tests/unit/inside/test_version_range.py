@@ -18,8 +18,8 @@ from lumicontainer.inside.version_range import holds, parse_range, version
     ],
 )
 def test_a_range_holds_what_lies_in_it(text: str, within: list[str], outside: list[str]) -> None:
-    assert [found for found in within if not holds(text, found)] == []
-    assert [found for found in outside if holds(text, found)] == []
+    assert [version for version in within if not holds(text, version)] == []
+    assert [version for version in outside if holds(text, version)] == []
 
 
 @pytest.mark.parametrize("text", ["", "<", "six", "<6.x", "6..2", "=6", "<6.2;>5", "~6.2", "06"])

@@ -136,8 +136,8 @@ def test_a_killed_command_that_verifies_leaves_nothing(
     monkeypatch.setenv("LUMICONTAINER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("TOKEN", "secret")
     monkeypatch.chdir(tmp_path)
-    asked = (job_of([check("a/b")], "workstation", Path("x.sif")), Listener(lambda _: None))
-    sender = multiprocessing.get_context("fork").Process(target=verify.run, args=asked)
+    arguments = (job_of([check("a/b")], "workstation", Path("x.sif")), Listener(lambda _: None))
+    sender = multiprocessing.get_context("fork").Process(target=verify.run, args=arguments)
     sender.start()
     sender.join()
     assert sender.exitcode == -signal.SIGKILL

@@ -78,11 +78,11 @@ def test_a_job_that_does_not_wait_is_never_given_up_for_its_reason(state: str) -
 
 
 @pytest.mark.parametrize(
-    ("text", "asked"),
+    ("text", "expected"),
     [("2h", "120"), ("90m", "90"), ("1d12h", "2160"), ("1h30min", "90"), ("1-0:30:00",) * 2],
 )
-def test_a_time_limit_is_read_as_people_write_it(text: str, asked: str) -> None:
-    assert time_limit(text) == asked
+def test_a_time_limit_is_read_as_people_write_it(text: str, expected: str) -> None:
+    assert time_limit(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "0h", "2:00", "90", "2 h", "h", "-1h", "2h --wrap=id"])

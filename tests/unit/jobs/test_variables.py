@@ -28,17 +28,17 @@ def seen(shell: str, folder: Path, rows: list[str], **users: str) -> dict[str, s
 @pytest.mark.slow
 @pytest.mark.parametrize("shell", ["/bin/sh", "/bin/bash"])
 def test_values_are_no_code(shell: str, tmp_path: Path) -> None:
-    found = seen(shell, tmp_path, [f"{name}={value}" for name, value in STRANGE.items()])
-    assert {name: found[name] for name in STRANGE} == STRANGE
+    variables = seen(shell, tmp_path, [f"{name}={value}" for name, value in STRANGE.items()])
+    assert {name: variables[name] for name in STRANGE} == STRANGE
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shell", ["/bin/sh", "/bin/bash"])
 def test_what_the_user_set_wins_but_for_path(shell: str, tmp_path: Path) -> None:
     rows = ["PATH=/a b:/c", "SET=image", "EMPTY=image", "BARE"]
-    found = seen(shell, tmp_path, rows, SET="user", EMPTY="")
+    variables = seen(shell, tmp_path, rows, SET="user", EMPTY="")
     expected = {"PATH": "/a b:/c", "SET": "user", "EMPTY": "image", "BARE": ""}
-    assert {name: found[name] for name in expected} == expected
+    assert {name: variables[name] for name in expected} == expected
 
 
 def test_what_no_shell_takes_for_a_name_is_left_out() -> None:

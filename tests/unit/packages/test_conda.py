@@ -31,9 +31,9 @@ from lumicontainer.packages.conda import CondaPackage, pypi_name, read_package, 
     ],
 )
 def test_versions_are_those_that_conda_means(text: str, version: str) -> None:
-    found = read_package(text)
-    assert found
-    assert (found.name, found.version) == ("numpy", version)
+    package = read_package(text)
+    assert package
+    assert (package.name, package.version) == ("numpy", version)
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def test_what_pip_cannot_say_is_no_package(text: str) -> None:
 
 def test_a_url_of_an_explicit_list_has_the_version_in_its_name() -> None:
     url = "https://channel.example/main/linux-64/scikit-learn-1.5.0-py311he08f58d_1.conda#0123abc"
-    found = CondaPackage("scikit-learn", "==1.5.0", "py311he08f58d_1", "main")
-    assert read_package(url) == found
+    package = CondaPackage("scikit-learn", "==1.5.0", "py311he08f58d_1", "main")
+    assert read_package(url) == package
     assert read_package("https://channel.example/a.conda") is None
 
 

@@ -25,13 +25,13 @@ def sources(of: str) -> str:
 @pytest.mark.parametrize("revision", ["rev", "tag", "branch"])
 def test_a_package_of_git_is_taken_from_there(tmp_path: Path, revision: str) -> None:
     of = f'{{ git = "https://example.org/f.git", {revision} = "v1", subdirectory = "py" }}'
-    found = read(tmp_path, "my-fork[fast]>1; python_version > '3'", sources(of))
-    (reference,) = found.references
+    additions = read(tmp_path, "my-fork[fast]>1; python_version > '3'", sources(of))
+    (reference,) = additions.references
     assert reference.name == "my-fork"
     assert (reference.git, reference.revision) == ("https://example.org/f.git", "v1")
     assert (reference.subdirectory, reference.extras) == ("py", "[fast]")
     assert reference.marker
-    assert found.lines == ()
+    assert additions.lines == ()
 
 
 def test_a_package_of_git_is_taken_from_where_poetry_does(tmp_path: Path) -> None:
@@ -69,9 +69,9 @@ def test_a_package_of_another_place_is_refused(tmp_path: Path, of: str) -> None:
 
 def test_the_packages_of_pytorch_are_those_of_the_image(tmp_path: Path) -> None:
     index = f"{OWN.replace(INDEX, 'https://download.pytorch.org/whl/cu124')}explicit = true\n"
-    found = read(tmp_path, "my-fork", f'{index}{sources("""{ index = "own" }""")}')
-    assert found.lines == ("my-fork",)
-    assert found.indexes == ()
+    additions = read(tmp_path, "my-fork", f'{index}{sources("""{ index = "own" }""")}')
+    assert additions.lines == ("my-fork",)
+    assert additions.indexes == ()
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ REFUSED = ["refused"]
 
 def meant(lines: Iterable[str]) -> list[str]:
     """Return the requirements that an image of this Python gets, without their markers."""
-    found = [Requirement(each) for each in lines if applies(each, PYTHON)]
-    return [f"{each.name}{each.specifier}{sorted(each.extras) or ''}" for each in found]
+    requirements = [Requirement(each) for each in lines if applies(each, PYTHON)]
+    return [f"{each.name}{each.specifier}{sorted(each.extras) or ''}" for each in requirements]
 
 
 def by_import(file: Path) -> list[str]:

@@ -58,10 +58,10 @@ def test_each_fault_is_one_error(text: str) -> None:
 
 @pytest.mark.slow
 def test_no_other_module_parses_toml() -> None:
-    found = set()
+    modules = set()
     for path in (ROOT / "lumicontainer").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             named = [each.name for each in node.names] if isinstance(node, ast.Import) else []
             if "tomllib" in [*named, getattr(node, "module", "")]:
-                found.add(str(path.relative_to(ROOT / "lumicontainer")))
-    assert found == {"packages/toml.py"}
+                modules.add(str(path.relative_to(ROOT / "lumicontainer")))
+    assert modules == {"packages/toml.py"}

@@ -32,8 +32,8 @@ pytestmark = pytest.mark.slow
 def test_a_connection_that_is_cut_costs_no_download(trouble: Answer) -> None:
     seen: list[str] = []
     with answering((trouble, Answer()), seen) as host:
-        found = sha256_of(f"{UPSTREAM}x", {UPSTREAM: f"http://{host}/"})
-    assert (found, seen) == (hashlib.sha256(MANIFEST).hexdigest(), ["/x", "/x"])
+        digest = sha256_of(f"{UPSTREAM}x", {UPSTREAM: f"http://{host}/"})
+    assert (digest, seen) == (hashlib.sha256(MANIFEST).hexdigest(), ["/x", "/x"])
 
 
 def test_a_refused_download_is_asked_for_once() -> None:
@@ -66,21 +66,21 @@ def test_the_shell_has_the_limits_of_the_budget() -> None:
 
 
 @pytest.mark.parametrize(
-    "asked", ["Thu, 31 Dec 2037 23:55:59 GMT", "-1", "soon", "0", "9" * 400, "0x9", "1e3"]
+    "pause", ["Thu, 31 Dec 2037 23:55:59 GMT", "-1", "soon", "0", "9" * 400, "0x9", "1e3"]
 )
 @pytest.mark.usefixtures("hurried")
-def test_a_server_that_is_busy_is_asked_soon_again(asked: str) -> None:
+def test_a_server_that_is_busy_is_asked_soon_again(pause: str) -> None:
     seen: list[str] = []
-    with answering((Answer(503, headers={"Retry-After": asked}), Answer()), seen) as host:
+    with answering((Answer(503, headers={"Retry-After": pause}), Answer()), seen) as host:
         sha256_of(f"{UPSTREAM}x", {UPSTREAM: f"http://{host}/"})
     assert seen == ["/x", "/x"]
 
 
 @pytest.mark.usefixtures("hurried")
-@pytest.mark.parametrize("asked", ["61", "100000000", "08000"])
-def test_a_server_that_asks_for_a_long_pause_is_not_waited_for(asked: str) -> None:
+@pytest.mark.parametrize("pause", ["61", "100000000", "08000"])
+def test_a_server_that_asks_for_a_long_pause_is_not_waited_for(pause: str) -> None:
     seen: list[str] = []
-    busy = Answer(429, headers={"Retry-After": asked})
+    busy = Answer(429, headers={"Retry-After": pause})
     with (
         answering((busy, Answer()), seen) as host,
         pytest.raises(ProgramError, match=r"curl.* 429"),
@@ -145,8 +145,8 @@ def test_a_server_that_redirects_for_ever_or_elsewhere_is_left(where: str, why: 
 def test_a_compressed_file_stays_compressed() -> None:
     bomb = gzip.compress(bytes(1 << 26))
     with answering((Answer(body=bomb, headers={"Content-Encoding": "gzip"}),), []) as host:
-        found = sha256_of(f"{UPSTREAM}x", {UPSTREAM: f"http://{host}/"})
-    assert found == hashlib.sha256(bomb).hexdigest()
+        digest = sha256_of(f"{UPSTREAM}x", {UPSTREAM: f"http://{host}/"})
+    assert digest == hashlib.sha256(bomb).hexdigest()
 
 
 def test_pip_does_not_wait_for_as_long_as_a_server_asks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +199,7 @@ def test_a_repository_that_is_too_large_is_left(
     for number in range(2):
         (folder / f"{number}").write_text(f"{large}{number}")
     upstream.git("add", ".", at=folder)
-    upstream.git("commit", "--quiet", "--file=-", at=folder, given=large)
+    upstream.git("commit", "--quiet", "--file=-", at=folder, stdin=large)
     monkeypatch.setattr(budget, "SOURCE", budget.SOURCE._replace(most=100_000))
     upstream.environment["LUMICONTAINER_LIMITS"] = "100000 60 0 60"
     if by == "step":

@@ -92,8 +92,8 @@ def test_repositories_are_added_before_packages(resolved: Callable[..., Resolved
 
 def test_a_base_of_other_packages_ends_the_build_and_the_same_does_not() -> None:
     listed = subprocess.run(["bash", "-c", PACKAGES], capture_output=True, check=True).stdout
-    for wanted, code in ((hashlib.sha256(listed).hexdigest(), 0), ("0" * 64, DOWNLOAD_FAILED)):
-        command = ["sh", "-ec", same_packages(wanted)]
+    for digest, code in ((hashlib.sha256(listed).hexdigest(), 0), ("0" * 64, DOWNLOAD_FAILED)):
+        command = ["sh", "-ec", same_packages(digest)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == code, done.stderr
         assert ("LUMICONTAINER_MIRROR" in done.stderr) == bool(code)
@@ -119,9 +119,9 @@ def test_a_short_commit_becomes_whole_although_no_branch_ends_in_it(upstream: Up
 def test_a_commit_that_is_not_there_or_no_commit_is_refused(upstream: Upstream) -> None:
     folder = upstream.repository("tool", a="x")
     tree = upstream.git("rev-parse", "HEAD^{tree}", at=folder)
-    for wanted in ("0123456", tree):
+    for revision in ("0123456", tree):
         with pytest.raises(DownloadError, match="there is no commit"):
-            whole_commit(f"{UPSTREAM}tool", wanted, upstream.mirrors)
+            whole_commit(f"{UPSTREAM}tool", revision, upstream.mirrors)
     with pytest.raises(LumicontainerError):
         whole_commit(f"{UPSTREAM}nothing", "0123456", upstream.mirrors)
 

@@ -27,11 +27,11 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def source_in_the_way(*requirements: str, **there: str) -> str:
-    program, query = find_uv(), Query(requirements, there)
+def source_in_the_way(*requirements: str, **packages: str) -> str:
+    program, query = find_uv(), Query(requirements, packages)
     assert program is not None
-    found = uv.wheels(program, TARGET, query)
-    return uv.source_in_the_way(program, TARGET, query, found)
+    wheels = uv.wheels(program, TARGET, query)
+    return uv.source_in_the_way(program, TARGET, query, wheels)
 
 
 def test_a_source_that_the_newest_version_needs_is_named(index: Path) -> None:

@@ -143,17 +143,17 @@ def test_what_is_baked_into_images_imports_nothing_of_the_host() -> None:
 
 def longest_chains(graph: dict[str, set[str]]) -> dict[str, int]:
     """Return for each module or package how many the longest chain of its imports has."""
-    found: dict[str, int] = {}
+    lengths: dict[str, int] = {}
     for name in TopologicalSorter(graph).static_order():
-        found[name] = 1 + max((found[each] for each in graph.get(name, ())), default=0)
-    return found
+        lengths[name] = 1 + max((lengths[each] for each in graph.get(name, ())), default=0)
+    return lengths
 
 
 def test_no_chain_of_imports_is_longer_than_its_limit() -> None:
     packages: dict[str, set[str]] = {}
-    for name, found in GRAPH.items():
+    for name, imported in GRAPH.items():
         top = name.partition(".")[0]
-        others = {each.partition(".")[0] for each in found}
+        others = {each.partition(".")[0] for each in imported}
         packages.setdefault(top, set()).update(others - {top})
     levels = longest_chains(packages)
     assert max(levels[each] for each in packages if each not in ("", "__main__")) <= 10

@@ -12,14 +12,14 @@ pytestmark = pytest.mark.slow
 
 
 def test_a_public_class_name_is_defined_in_one_module() -> None:
-    found: dict[str, list[str]] = defaultdict(list)
+    definitions: dict[str, list[str]] = defaultdict(list)
     for module, path in MODULES.items():
         if module.startswith("inside"):
             continue
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                found[node.name].append(module)
-    assert {name: modules for name, modules in found.items() if len(modules) > 1} == {}
+                definitions[node.name].append(module)
+    assert {name: modules for name, modules in definitions.items() if len(modules) > 1} == {}
 
 
 def functions_of(module: str) -> set[str]:
@@ -29,15 +29,15 @@ def functions_of(module: str) -> set[str]:
 
 def test_no_two_functions_that_are_imported_by_name_have_the_same() -> None:
     defined = {module: functions_of(module) for module in MODULES}
-    found: dict[str, set[str]] = defaultdict(set)
+    definitions: dict[str, set[str]] = defaultdict(set)
     for importer, path in MODULES.items():
         if importer == "api":
             continue  # Its functions have the names of the verbs.
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and (module := source(importer, node)) in defined:
                 for name in {each.name for each in node.names} & defined[module]:
-                    found[name].add(module)
-    assert {name: modules for name, modules in found.items() if len(modules) > 1} == {}
+                    definitions[name].add(module)
+    assert {name: modules for name, modules in definitions.items() if len(modules) > 1} == {}
 
 
 IRREGULAR = frozenset(
@@ -86,7 +86,7 @@ def is_property(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def test_a_function_that_acts_is_called_by_an_imperative() -> None:
-    found = []
+    participles = []
     for module, path in MODULES.items():
         for node in ast.walk(ast.parse(path.read_text())):
             if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or is_property(node):
@@ -94,8 +94,8 @@ def test_a_function_that_acts_is_called_by_an_imperative() -> None:
             first = node.name.strip("_").partition("_")[0]
             own = module == "inside.checking" and node.name in WORDS_OF_CHECKS
             if is_participle(first) and acts(node) and not own:
-                found.append(f"{module}.{node.name}")
-    assert found == []
+                participles.append(f"{module}.{node.name}")
+    assert participles == []
 
 
 VAGUE = frozenset(("asked", "found", "given", "there", "wanted"))

@@ -50,9 +50,9 @@ def banned(path: Path) -> list[str]:
     if not BANNED.search(path.read_text()):
         return []
     return [
-        f"{name}:{first + text.count(chr(10), 0, found.start())}: {found[0]}"
+        f"{name}:{first + text.count(chr(10), 0, match.start())}: {match[0]}"
         for first, text in texts(path)
-        for found in BANNED.finditer(text)
+        for match in BANNED.finditer(text)
     ]
 
 
@@ -81,5 +81,7 @@ def test_docstrings_and_messages_name_their_subject() -> None:
 
 def test_cells_of_tables_name_their_subject() -> None:
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    found = {page.name: [cell[0] for cell in CELL.finditer(page.read_text())] for page in pages}
-    assert {name: cells for name, cells in found.items() if cells} == {}
+    first_cells = {
+        page.name: [cell[0] for cell in CELL.finditer(page.read_text())] for page in pages
+    }
+    assert {name: cells for name, cells in first_cells.items() if cells} == {}

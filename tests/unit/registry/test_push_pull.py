@@ -119,9 +119,9 @@ def test_each_thread_has_one_connection(registry: Registry, image: Path) -> None
     with Connections() as connections, Progress("json") as progress:
         client = Client(None, connections=connections)
         name = parse_image_name(f"oci://{registry.host}/team/image:1")
-        there = RemoteImage(name, client, Total(budget.IMAGE))
-        push_image(image, there, progress, whole=False)
-        pull_image(there, image.with_name("new.sif"), progress)
+        remote = RemoteImage(name, client, Total(budget.IMAGE))
+        push_image(image, remote, progress, whole=False)
+        pull_image(remote, image.with_name("new.sif"), progress)
     assert image.with_name("new.sif").read_bytes() == image.read_bytes()
     assert len(registry.requests) > 30
     # One more asks whether the registry speaks https, and is refused.

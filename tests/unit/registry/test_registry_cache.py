@@ -338,10 +338,10 @@ def test_a_registry_that_fails_is_not_asked_again(
     registry.fault = lambda _, path: reply if f"/{part}/" in path else None
     cache = trusting(registry)
     error = refused(cache, layer.name, other, DownloadError, "cannot take any of the registry")
-    asked = len(registry.requests)
+    requests = len(registry.requests)
     assert cache.entry(layer.name) is None
     refused(cache, layer.name, other, DownloadError, "cannot take any of the registry")
-    assert len(registry.requests) == asked
+    assert len(registry.requests) == requests
     warning = str(cache.refusal(layer.name, "base", error))
     assert warning.startswith("warning: the build makes its layers itself")
     assert f"where: oci://{registry.host}/team/cache\n" in warning

@@ -50,9 +50,9 @@ def test_a_secret_is_found_in_a_tree(tmp_path: Path, attack: Callable[[Path, str
     (tmp_path / "etc/clean").write_text("nothing\n")
     attack(tmp_path / "etc", SECRETS[0].decode())
     rows = tree_state(tmp_path, scan(tmp_path), TreeState({}, {})).rows
-    (found,) = leaking(tmp_path, rows)
-    assert found.startswith("/etc/x")
-    assert leaking(tmp_path, {**rows, found[1:]: Row(GONE)}) == []
+    (place,) = leaking(tmp_path, rows)
+    assert place.startswith("/etc/x")
+    assert leaking(tmp_path, {**rows, place[1:]: Row(GONE)}) == []
 
 
 def test_a_large_file_is_searched_in_pieces(tmp_path: Path) -> None:

@@ -69,8 +69,8 @@ def functions_that_lock(file: Path) -> Iterator[str]:
 
 def test_locks_between_nodes_are_taken_in_one_place() -> None:
     package = ROOT / "lumicontainer"
-    found = {str(file.relative_to(package)): file for file in package.rglob("*.py")}
-    locking = {name: set(functions_that_lock(file)) for name, file in found.items()}
+    files = {str(file.relative_to(package)): file for file in package.rglob("*.py")}
+    locking = {name: set(functions_that_lock(file)) for name, file in files.items()}
     assert {name: each for name, each in locking.items() if each} == ONE_PLACE | OF_THE_NODE
 
 

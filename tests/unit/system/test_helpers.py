@@ -227,8 +227,8 @@ def test_a_program_of_the_user_has_no_limit() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 70_000, 5_000_000])
 def test_all_of_the_input_arrives_and_comes_back(size: int) -> None:
-    given = b"x" * size
-    assert process.capture(["cat"], stdin=given) == given.decode()
+    content = b"x" * size
+    assert process.capture(["cat"], stdin=content) == content.decode()
 
 
 def test_input_that_is_not_read_is_no_failure() -> None:

@@ -53,11 +53,11 @@ def run_and_read(script: str, patience: Patience = BRIEF) -> tuple[int | None, s
 
 def alive(mark: str) -> list[str]:
     """Return the processes whose command has a word."""
-    found = []
+    commands = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            found.append((folder / "cmdline").read_bytes().decode(errors="replace"))
-    return [command for command in found if mark in command]
+            commands.append((folder / "cmdline").read_bytes().decode(errors="replace"))
+    return [command for command in commands if mark in command]
 
 
 @pytest.fixture
@@ -183,14 +183,14 @@ def test_another_limit_is_refused_by_name(
 
 def test_a_program_works_before_its_stdin_is_known(tmp_path: Path) -> None:
     async def run() -> tuple[int, str]:
-        log, given = io.StringIO(), asyncio.get_running_loop().create_future()
+        log, stdin = io.StringIO(), asyncio.get_running_loop().create_future()
         begun = tmp_path / "begun"
         task = asyncio.create_task(
-            logged.run_logged(["sh", "-c", f"touch {begun}; cat"], log, stdin=given)
+            logged.run_logged(["sh", "-c", f"touch {begun}; cat"], log, stdin=stdin)
         )
         while not begun.exists():
             await asyncio.sleep(0.01)
-        given.set_result(b"known\n" * 50_000)
+        stdin.set_result(b"known\n" * 50_000)
         return await task, log.getvalue()
 
     assert asyncio.run(run()) == (0, "known\n" * 50_000)
@@ -198,9 +198,9 @@ def test_a_program_works_before_its_stdin_is_known(tmp_path: Path) -> None:
 
 def test_a_program_that_reads_no_stdin_ends_by_its_own_status() -> None:
     async def run() -> int:
-        given = asyncio.get_running_loop().create_future()
-        given.set_result(bytes(1 << 20))
-        return await logged.run_logged(["sh", "-c", "exit 7"], io.StringIO(), stdin=given)
+        stdin = asyncio.get_running_loop().create_future()
+        stdin.set_result(bytes(1 << 20))
+        return await logged.run_logged(["sh", "-c", "exit 7"], io.StringIO(), stdin=stdin)
 
     assert asyncio.run(run()) == 7
 

@@ -35,8 +35,10 @@ def test_layers_are_compared_in_what_both_sides_know() -> None:
 
 
 def test_what_one_side_does_not_say_is_named_and_not_compared() -> None:
-    found = compare_sides(Side("a", {"rules": {"x": "bad"}, "binds": {}}), Side("b", {"binds": {}}))
-    assert (found.sections, found.unknown) == ({}, ["rules"])
+    differences = compare_sides(
+        Side("a", {"rules": {"x": "bad"}, "binds": {}}), Side("b", {"binds": {}})
+    )
+    assert (differences.sections, differences.unknown) == ({}, ["rules"])
 
 
 def test_the_record_of_an_image_has_parameters_variables_and_binds(

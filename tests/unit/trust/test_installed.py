@@ -98,8 +98,8 @@ def test_licences_of_python_packages_come_from_the_expression_then_the_text() ->
         (["License: Copyright\n  a whole licence\n  of lines", own], ("MIT License",)),
         ([], ()),
     ):
-        found = listed({f"{SITE}/foo_bar-1.0.dist-info/METADATA": metadata(*lines)})
-        assert found == {"pkg:pypi/foo-bar@1.0": licences}
+        packages = listed({f"{SITE}/foo_bar-1.0.dist-info/METADATA": metadata(*lines)})
+        assert packages == {"pkg:pypi/foo-bar@1.0": licences}
 
 
 def test_the_record_of_the_image_says_which_python_packages_it_has() -> None:

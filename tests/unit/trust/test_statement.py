@@ -102,9 +102,9 @@ def test_a_lock_names_all_of_its_pins(image: Resolved) -> None:
 
 
 def test_git_repositories_and_files_are_components_of_the_bill(image: Resolved) -> None:
-    found = {each.name: (each.purl, each.sha256) for each in sources(dependencies_of(image))}
+    components = {each.name: (each.purl, each.sha256) for each in sources(dependencies_of(image))}
     query = f"checksum=sha256:{HASH}&download_url=https://example.org/x.tar.gz"
-    assert found == {
+    assert components == {
         "tool": (f"pkg:github/example/tool@{COMMIT}", ""),
         "x.tar.gz": (f"pkg:generic/x.tar.gz?{query}", HASH),
     }

@@ -95,13 +95,13 @@ def request(site: Site, host_libraries: list[dict[str, str]]) -> Request:
 
 def test_libraries_of_another_host_are_judged(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{site.folder / 'tools'}:/usr/bin:/bin")
-    asked = request(site, [{"path": "/lib/libtop.so.1", "reason": "the driver's own"}])
-    came = host_checks.libraries(asked)
+    subject = request(site, [{"path": "/lib/libtop.so.1", "reason": "the driver's own"}])
+    came = host_checks.libraries(subject)
     assert (came.state, came.reason) == ("passed", "")
     assert "libbelow.so.1: libtop.so.1 needs it, and the image has none" in came.output
 
     (site.host.path / "below/libbelow.so.1").unlink()
-    came = host_checks.libraries(asked)
+    came = host_checks.libraries(subject)
     assert came.state == "failed"
     assert "neither the host nor the image has libbelow.so.1" in came.reason
     assert "libtop.so.1 of the host needs it" in came.reason

@@ -17,8 +17,8 @@ MEASURED = {
 
 
 def chart(measured: Any) -> pictures.Chart:
-    (found,) = pictures.charts({"bandwidth": measured})
-    return found
+    (picture,) = pictures.charts({"bandwidth": measured})
+    return picture
 
 
 def test_points_are_in_order_on_a_scale_of_powers_of_two() -> None:
@@ -30,13 +30,13 @@ def test_points_are_in_order_on_a_scale_of_powers_of_two() -> None:
 
 
 def test_a_reference_lies_where_its_value_would() -> None:
-    found = chart(MEASURED)
-    (reference,) = found.references
-    ticks = {tick.text: tick.at for tick in found.up}
+    picture = chart(MEASURED)
+    (reference,) = picture.references
+    ticks = {tick.text: tick.at for tick in picture.up}
     assert list(ticks) == ["0", "20", "40", "60", "80", "100", "120", "140"]
     assert ticks["140"] == pictures.TOP < reference.at < ticks["120"]
     assert (ticks["120"] - reference.at) / (ticks["120"] - ticks["140"]) == pytest.approx(0.25)
-    assert (reference.text, found.sources) == ("a guide 125", ("its page",))
+    assert (reference.text, picture.sources) == ("a guide 125", ("its page",))
 
 
 def test_several_pictures_of_a_check_are_each_drawn() -> None:
@@ -65,12 +65,12 @@ def test_what_is_no_measurement_makes_no_picture(measured: Any) -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 1 << 40), st.floats(1e-3, 1e6)), min_size=1, max_size=40))
 def test_every_point_and_mark_lies_within_the_picture(points: list[tuple[int, float]]) -> None:
-    found = chart({"series": [{"name": "a", "points": points}]})
-    for x, y, _ in found.lines[0].points:
+    picture = chart({"series": [{"name": "a", "points": points}]})
+    for x, y, _ in picture.lines[0].points:
         assert pictures.LEFT <= x <= pictures.WIDTH - pictures.RIGHT + 1e-6
         assert pictures.TOP - 1e-6 <= y <= pictures.HEIGHT - pictures.BOTTOM
-    assert 2 <= len(found.up) <= 9
-    assert len(found.across) <= 8
+    assert 2 <= len(picture.up) <= 9
+    assert len(picture.across) <= 8
 
 
 def test_ranks_are_grouped_by_node_and_coloured_by_numa_node() -> None:

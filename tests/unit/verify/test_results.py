@@ -52,8 +52,8 @@ def joined(folder: Path, *parts: PartialResult, rows: tuple[Any, ...] = ()) -> d
 def test_a_check_without_a_result_is_an_error_with_the_reason(
     data: dict[str, Any] | None, why: str, states: list[str]
 ) -> None:
-    found = {**data, "checks": [came("a/b")]} if data is not None else None
-    part = PartialResult([check("a/b"), check("a/c")], found, "" if found else why)
+    report = {**data, "checks": [came("a/b")]} if data is not None else None
+    part = PartialResult([check("a/b"), check("a/c")], report, "" if report else why)
     assert [row["state"] for row in part.rows()] == states
     assert part.rows()[1]["reason"] == why
 
@@ -97,13 +97,13 @@ def job_of(checks: list[dict[str, Any]], platform: str, image: Path, **more: Any
 def test_a_step_that_ends_otherwise_than_its_report_says_is_a_failed_job(
     tmp_path: Path, state: str, code: str, problem: bool
 ) -> None:
-    wanted = job_of([check("a/b")], "workstation", tmp_path / "x.sif")
+    verification = job_of([check("a/b")], "workstation", tmp_path / "x.sif")
     rows = [came("a/b", state)]
     reported = {"place": PLACE, "checks": rows, "counts": report.counts(rows), "interrupted": ""}
     (tmp_path / "0.json").write_text(json.dumps(reported))
     if code:
         (tmp_path / "0.code").write_text(f"{code}\n")
-    collected = job._collect(wanted, tmp_path, "")
+    collected = job._collect(verification, tmp_path, "")
     assert bool(collected.problem) == problem
     if code and collected.problem:
         assert f"exit code {code}" in collected.problem.why
@@ -127,18 +127,18 @@ def other_reports(value: Any) -> Iterator[Any]:
     yield from OTHERS
     for key, each in value.items() if isinstance(value, dict) else enumerate(value):
         for other in other_reports(each) if isinstance(each, dict | list) else OTHERS:
-            found = copy.copy(value)
-            found[key] = other
-            yield found
+            changed = copy.copy(value)
+            changed[key] = other
+            yield changed
 
 
 @pytest.mark.slow
 def test_a_report_of_an_image_is_joined_or_is_none(tmp_path: Path) -> None:
-    wanted, read = [check("a/b")], 0
+    checks, read = [check("a/b")], 0
     for each in [REPORTED, *other_reports(REPORTED)]:
         data = read_results(json.dumps(each).encode())
         read += data is not None
-        part = PartialResult(wanted, data)
+        part = PartialResult(checks, data)
         whole = joined(tmp_path, part)
         assert html.page(whole)
         assert report.as_junit(whole)
@@ -184,7 +184,7 @@ NAMED.append(check("d/b", level="full"))
 
 
 @pytest.mark.parametrize(
-    ("names", "found"),
+    ("names", "expected"),
     [
         (["a/b"], ["a/b", "a/b [run]"]),
         (["a/b [run]"], ["a/b [run]"]),
@@ -194,9 +194,9 @@ NAMED.append(check("d/b", level="full"))
         ([], ["a/b", "a/bc", "a/b [c]", "a/b [run]"]),
     ],
 )
-def test_a_whole_name_is_one_check_in_all_its_ways(names: list[str], found: list[str]) -> None:
+def test_a_whole_name_is_one_check_in_all_its_ways(names: list[str], expected: list[str]) -> None:
     checks = [*NAMED, *in_other_ways(NAMED)]
-    assert [each["name"] for each in chosen(checks, "quick", names)] == found
+    assert [each["name"] for each in chosen(checks, "quick", names)] == expected
 
 
 def test_a_name_that_is_none_s_is_refused_with_those_that_are_near() -> None:
@@ -209,8 +209,8 @@ MPI = {"runs": "ranks", "needs": {"mpi": True}}
 
 def test_each_check_of_mpi_has_a_step_of_its_own_behind_the_others() -> None:
     checks = [check("a/mpi", **MPI), check("a/b"), check("a/c"), check("a/mpi2", **MPI)]
-    found = [([each["name"] for each in step.checks], step.mpi) for step in job.steps(checks)]
-    assert found == [(["a/b", "a/c"], "none"), (["a/mpi"], "pmi2"), (["a/mpi2"], "pmi2")]
+    steps = [([each["name"] for each in step.checks], step.mpi) for step in job.steps(checks)]
+    assert steps == [(["a/b", "a/c"], "none"), (["a/mpi"], "pmi2"), (["a/mpi2"], "pmi2")]
 
 
 def test_a_job_asks_for_the_time_that_its_checks_may_take_within_reason(tmp_path: Path) -> None:
@@ -228,14 +228,14 @@ def test_the_batch_script_is_bash_whatever_files_are_called(tmp_path: Path, plat
     folder.mkdir()
     checks = [check("a/b"), check("a/mpi", **MPI)]
     more: dict[str, Any] = {"nodes": 2, "required": "gpu,network", "binds": platform == "lumi-g"}
-    wanted = job_of(checks, platform, folder / "a\nb.sif", **more)
+    verification = job_of(checks, platform, folder / "a\nb.sif", **more)
     srun = tmp_path / "srun"
     srun.write_text('#!/bin/sh\nprintf "%s|" "$@" >&2; echo >&2; echo "{}"\nexit 3\n')
     srun.chmod(0o755)
     # A stand-in for lumicontainer binds, which the script calls where a container has binds.
     binds = ("-m lumicontainer binds", "-c 'print(\"binds=(--bind /x)\")'")
     script = tmp_path / "job.sh"
-    script.write_text(job.script(wanted, folder).replace(*binds))
+    script.write_text(job.script(verification, folder).replace(*binds))
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     command = ["bash", script]
     done = subprocess.run(
@@ -257,8 +257,8 @@ def test_the_batch_script_is_bash_whatever_files_are_called(tmp_path: Path, plat
 
 
 def test_a_job_on_lumi_asks_for_whole_nodes_and_their_gpus(tmp_path: Path) -> None:
-    wanted = job_of([check("a/b")], "lumi-g", tmp_path / "x.sif", nodes=2)
-    lines = job.script(wanted, tmp_path).splitlines()
+    verification = job_of([check("a/b")], "lumi-g", tmp_path / "x.sif", nodes=2)
+    lines = job.script(verification, tmp_path).splitlines()
     assert {line.removeprefix("#SBATCH ") for line in lines if line.startswith("#SBATCH")} == {
         *("--nodes=2", "--ntasks-per-node=8", "--time=6", "--exclusive", "--mem=0"),
         *("--gpus-per-node=8", "--cpus-per-task=7"),

@@ -14,8 +14,8 @@ FAULT = os.environ.get("FAULT", "")
 
 class _Wrong(torch.autograd.Function):
     @staticmethod
-    def forward(_, given):
-        return given.clone()
+    def forward(_, tensor):
+        return tensor.clone()
 
     @staticmethod
     def backward(_, gradient):
@@ -28,8 +28,8 @@ def flash_attn_func(query, key, value, causal=False):
         raise RuntimeError("HIP error: no kernel image is available for execution on the device")
     if "backward" in FAULT and size == 64:
         key = _Wrong.apply(key)
-    given = [each.float().transpose(1, 2) for each in (query, key, value)]
+    tensors = [each.float().transpose(1, 2) for each in (query, key, value)]
     if "causal" in FAULT and size == 32 and query.dtype == torch.float16:
         causal = False
-    seen = scaled_dot_product_attention(*given, is_causal=causal)
+    seen = scaled_dot_product_attention(*tensors, is_causal=causal)
     return seen.transpose(1, 2).to(query.dtype)

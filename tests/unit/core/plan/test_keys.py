@@ -118,9 +118,9 @@ VARIATIONS = {each.path: each for each in variations(WORLD)}
 def effect_of(variation: Variation) -> str:
     place = next((place for place in PLACES if fnmatch(variation.path, place)), "")
     field = variation.fields[-1]
-    found = PLACES.get(place) or FIELDS.get(field) or FIELDS.get(field.partition(".")[0])
-    assert found, f"say in FIELDS what a change of {field} rebuilds"
-    return found
+    effect = PLACES.get(place) or FIELDS.get(field) or FIELDS.get(field.partition(".")[0])
+    assert effect, f"say in FIELDS what a change of {field} rebuilds"
+    return effect
 
 
 def test_the_world_has_a_value_in_every_field_that_users_write() -> None:

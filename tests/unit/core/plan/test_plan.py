@@ -138,8 +138,8 @@ def test_mount_points_are_made_where_nothing_is_and_never_through_links(tmp_path
     ]
     for _ in range(2):
         subprocess.run(["bash", "-euc", mount_points(binds)], check=True)
-    found = {str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*")}
-    assert found == {"a", "a/b", "c", "c/d.so", "kept", "link"}
+    paths = {str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*")}
+    assert paths == {"a", "a/b", "c", "c/d.so", "kept", "link"}
     assert (tmp_path / "a/b").is_dir()
     assert (tmp_path / "c/d.so").read_bytes() == b""
     assert (tmp_path / "kept").read_text() == "kept\n"

@@ -89,8 +89,8 @@ def test_each_value_in_a_template_is_quoted_for_its_language(template: Path) -> 
         assert not re.search(r"=\{\{", text)
         assert not re.search(r"(?i)<script|\son\w+=|(?:href|src)=", text)
         return
-    found = {name_of(each) for each in printed(template) if not is_quoted(each)}
-    assert found == OURS.get(name, set())
+    unquoted = {name_of(each) for each in printed(template) if not is_quoted(each)}
+    assert unquoted == OURS.get(name, set())
 
 
 @pytest.mark.parametrize("text", ["", "a b", "'\"\\", "\x01\n\x7f", "é\u2028", "$HOME"])

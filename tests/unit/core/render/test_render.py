@@ -37,9 +37,9 @@ def seen(
 @pytest.mark.slow
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 def test_a_value_arrives_as_it_was_written(shell: str) -> None:
-    found = seen(STRANGE, shell=shell)
-    assert found.items() >= STRANGE.items()
-    assert not [name for name in found if name.startswith("__")]
+    variables = seen(STRANGE, shell=shell)
+    assert variables.items() >= STRANGE.items()
+    assert not [name for name in variables if name.startswith("__")]
 
 
 @pytest.mark.slow
@@ -53,16 +53,16 @@ def test_a_constant_arrives_as_it_was_written(name: str, value: str) -> None:
 @settings(max_examples=30)
 @given(st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8")), min_size=60))
 def test_any_text_arrives(values: list[str]) -> None:
-    wanted = {f"X{number}": value for number, value in enumerate(values)}
-    assert seen(wanted).items() >= wanted.items()
-    assert not list(hazards(subject(wanted).fill("environment.sh.j2")))
+    variables = {f"X{number}": value for number, value in enumerate(values)}
+    assert seen(variables).items() >= variables.items()
+    assert not list(hazards(subject(variables).fill("environment.sh.j2")))
 
 
 @pytest.mark.slow
 def test_what_the_user_exported_stays() -> None:
     before = "export __exported_env__='A=mine'; A=unset"
-    found = seen({"A": "x\ny", "B": "~/b"}, before=before)
-    assert (found.get("A"), found["B"]) == (None, "~/b")
+    variables = seen({"A": "x\ny", "B": "~/b"}, before=before)
+    assert (variables.get("A"), variables["B"]) == (None, "~/b")
 
 
 @pytest.mark.slow
@@ -87,9 +87,9 @@ def test_what_only_the_image_has_wins_over_what_the_user_exported(name: str) -> 
 def test_prepended_folders_stand_before_those_of_the_user_or_else_of_the_base(
     shell: str, before: str, expected: str
 ) -> None:
-    found = seen({"LIBRARIES": "/a:/b"}, "LIBRARIES", shell=shell, before=f"set -eu; {before}")
-    assert found["LIBRARIES"] == expected
-    assert [name for name in found if name.startswith("__")] == []
+    variables = seen({"LIBRARIES": "/a:/b"}, "LIBRARIES", shell=shell, before=f"set -eu; {before}")
+    assert variables["LIBRARIES"] == expected
+    assert [name for name in variables if name.startswith("__")] == []
 
 
 def test_a_dockerfile_puts_folders_before_those_of_its_base(

@@ -36,9 +36,9 @@ def rule(when: str, name: str = "r", level: str = "error") -> str:
 def read(*rules: str) -> tuple[dict[str, Rule], str]:
     """Return the rules of a document, none where it is refused, and its problems."""
     problems = Problems()
-    found = read_rules("rules:\n" + "".join(rules), "rules.yaml", problems, vocabulary=VOCABULARY)
-    assert (found is None) == bool(problems.noted)
-    return found or {}, "\n".join(str(problem) for problem in problems.noted)
+    table = read_rules("rules:\n" + "".join(rules), "rules.yaml", problems, vocabulary=VOCABULARY)
+    assert (table is None) == bool(problems.noted)
+    return table or {}, "\n".join(str(problem) for problem in problems.noted)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_all_that_is_wrong_with_rules_is_reported_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "condition", "expected"),
+    ("version", "condition", "expected"),
     [
         ("6.4.4", "6.4", True),
         ("6.4.4-129", "<6.4.5", True),
@@ -114,8 +114,8 @@ def test_all_that_is_wrong_with_rules_is_reported_at_once() -> None:
         ("6.4", "!=driver", None),
     ],
 )
-def test_a_condition_holds_or_does_not(found: str, condition: str, expected: bool | None) -> None:
-    facts = {"x": (Fact(found),), "rocm": (Fact("6.4.4"),)}
+def test_a_condition_holds_or_does_not(version: str, condition: str, expected: bool | None) -> None:
+    facts = {"x": (Fact(version),), "rocm": (Fact("6.4.4"),)}
     assert is_met("x", [parse(condition, NAMES, free=True)], facts) is expected
 
 
@@ -177,7 +177,7 @@ def test_the_name_of_a_wheel_says_what_it_is_made_for(file: str, expected: dict[
     assert dict(wheel_facts(file)) == expected
 
 
-def found(resolved: Resolved) -> dict[str, list[str]]:
+def fact_values(resolved: Resolved) -> dict[str, list[str]]:
     return {name: [fact.value for fact in facts] for name, facts in facts_of(resolved).items()}
 
 
@@ -195,7 +195,7 @@ def test_facts_come_from_all_parts_of_a_layer(resolved: Resolve) -> None:
     )
     script = 'ls "$sources"\n'
     files = {"layers/greet/layer.yaml": layer, "layers/greet/install.sh": script}
-    seen = found(resolved(files))
+    seen = fact_values(resolved(files))
     expected = {
         "greet": ["2.9.1+rocm6.4"],
         "greet.loud": ["true"],
@@ -239,7 +239,7 @@ def test_facts_come_from_files_of_requirements_too(resolved: Resolve) -> None:
 
 def test_a_layer_that_is_left_out_gives_no_facts(resolved: Resolve) -> None:
     layer = "summary: x\nversion: '1'\nvariants:\n  cpu: {omit: no GPU}\n"
-    assert "greet" not in found(resolved({"layers/greet/layer.yaml": layer}))
+    assert "greet" not in fact_values(resolved({"layers/greet/layer.yaml": layer}))
 
 
 def test_a_platform_states_its_driver_and_variables(write: Write, resolved: Resolve) -> None:
@@ -254,7 +254,7 @@ def test_a_platform_states_its_driver_and_variables(write: Write, resolved: Reso
         "layers/rocm/layer.yaml": "summary: x\nversion: '7.0.2'\npath: [/x]\n",
         "hello.yaml": "summary: x\nbase: tiny\nlayers: [rocm]\n",
     }
-    seen = found(resolved(files))
+    seen = fact_values(resolved(files))
     assert seen["driver"] == ["6.3"]
     assert seen["environment.A"] == ["new"]
 
@@ -266,7 +266,7 @@ def test_a_layer_without_a_version_does_not_hide_what_the_base_provides(resolved
         "layers/python/layer.yaml": "summary: x\npath: [/x]\n",
         "hello.yaml": "summary: x\nbase: tiny\nlayers: [python]\n",
     }
-    assert found(resolved(files))["python"] == ["3.11"]
+    assert fact_values(resolved(files))["python"] == ["3.11"]
 
 
 def test_a_users_rule_takes_the_place_of_the_shipped_one_with_its_id(write: Write) -> None:
@@ -347,8 +347,8 @@ def findings_of(resolved: Resolve, environment: str) -> dict[str, str]:
 def test_a_variable_of_another_machine_is_named_with_its_layer(
     resolved: Resolve, variable: str, rule_name: str
 ) -> None:
-    found = findings_of(resolved, f"{{{variable}: '7', WORLD: x}}")
-    assert found == {rule_name: f"{variable}=7 (layer 'greet')"}
+    findings = findings_of(resolved, f"{{{variable}: '7', WORLD: x}}")
+    assert findings == {rule_name: f"{variable}=7 (layer 'greet')"}
 
 
 @pytest.mark.parametrize("value", ["$(date)", "built by `whoami`"])
@@ -359,6 +359,6 @@ def test_a_value_with_a_command_is_named(resolved: Resolve, value: str) -> None:
 
 
 def test_a_value_that_the_platform_discourages_is_named_with_its_layer(resolved: Resolve) -> None:
-    found = findings_of(resolved, "{CARDS: gfx1030, LEVEL: PHB}")
-    assert found == {"discouraged-CARDS": "CARDS=gfx1030 (layer 'greet')"}
+    findings = findings_of(resolved, "{CARDS: gfx1030, LEVEL: PHB}")
+    assert findings == {"discouraged-CARDS": "CARDS=gfx1030 (layer 'greet')"}
     assert findings_of(resolved, "{CARDS: gfx90a;gfx942}") == {}

@@ -20,8 +20,8 @@ ROW = "  - {name: A, value: x, reason: w, source: s"
 
 def problems_of(text: str) -> str:
     problems = Problems()
-    found = platform.read_platform(HEAD + text, "p.yaml", problems, stem="p")
-    assert (found is None) == bool(problems.noted)
+    result = platform.read_platform(HEAD + text, "p.yaml", problems, stem="p")
+    assert (result is None) == bool(problems.noted)
     return "\n".join(str(problem) for problem in problems.noted)
 
 
@@ -59,11 +59,11 @@ def test_a_newcomer_s_platform_is_one_file(write: Write) -> None:
         " when: {nodes: '>1'}}\n"
         "caches:\n  - {name: TMPDIR, folder: tmp, storage: node, reason: w, source: s}\n"
     )
-    found = open_catalog(write({"envs/mine.yaml": text})).platform("mine")
-    assert found.gpus == (Gpu("0000:03:00.0", "0-3", 0),)
+    mine = open_catalog(write({"envs/mine.yaml": text})).platform("mine")
+    assert mine.gpus == (Gpu("0000:03:00.0", "0-3", 0),)
     because = {"reason": "w", "source": "s"}
     when = {"nodes": ">1"}
-    assert platform_tables(found) == {
+    assert platform_tables(mine) == {
         "gpus": [{"pci": "0000:03:00.0", "cores": "0-3", "numa": 0}],
         "interface_prefix": "eth",
         "variables": [{"name": "A", **because, "value_from": "interfaces", "when": when}],

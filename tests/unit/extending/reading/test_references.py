@@ -84,8 +84,8 @@ def test_a_place_that_is_not_read_is_refused_with_a_way_that_works(word: str, sa
 def test_a_path_is_named_as_for_pip(
     folder: Path, word: str, path: str, name: str, extras: str
 ) -> None:
-    found = reference(word.format(folder=folder))
-    assert found == Reference(path=str(folder / path), name=name, extras=extras)
+    parsed = reference(word.format(folder=folder))
+    assert parsed == Reference(path=str(folder / path), name=name, extras=extras)
 
 
 ONE = "1" * 64
@@ -202,15 +202,15 @@ archive = {{ url = "https://a.example/far.tar.gz", hashes = {{ sha256 = "{HASH}"
 
 def test_a_lock_with_places_is_read_as_they_are(folder: Path) -> None:
     (folder / "pylock.toml").write_text(PYLOCK)
-    found = read_additions([], [folder / "pylock.toml"], [])
-    assert [each.replace(" @ ", "@ ") for each in found.lines] == [
+    additions = read_additions([], [folder / "pylock.toml"], [])
+    assert [each.replace(" @ ", "@ ") for each in additions.lines] == [
         "far@ https://a.example/far.tar.gz"
     ]
-    assert [(each.name, each.revision, each.subdirectory) for each in found.references] == [
+    assert [(each.name, each.revision, each.subdirectory) for each in additions.references] == [
         ("mine", COMMIT, "a b"),
         ("wheel", "", ""),
     ]
-    assert found.references[1].hashes == (HASH,)
+    assert additions.references[1].hashes == (HASH,)
 
 
 @pytest.mark.parametrize("kind", ["archive", "directory"])

@@ -12,12 +12,13 @@ def test_what_a_layer_compiles_is_no_package_to_add() -> None:
         "deepspeed",
         "horovod @ https://a.example/b.whl",
     ]
-    found = {each.what: each.why for each in find_replaced(lines, {"deepspeed"})}
-    assert list(found) == [
+    reasons = {each.what: each.why for each in find_replaced(lines, {"deepspeed"})}
+    assert list(reasons) == [
         "flash-attn has to be compiled for the image",
         "apex has to be compiled for the image",
         "vllm cannot be added to an image",
     ]
     assert (
-        found["flash-attn has to be compiled for the image"] == "the layer flash-attention does it"
+        reasons["flash-attn has to be compiled for the image"]
+        == "the layer flash-attention does it"
     )

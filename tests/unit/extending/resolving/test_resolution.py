@@ -78,9 +78,9 @@ class WithoutContainer(Container):
 
 @pytest.fixture
 def index(tmp_path: Path) -> Index:
-    found = Index(tmp_path)
-    found.wheel("helper", "1.0")
-    return found
+    served = Index(tmp_path)
+    served.wheel("helper", "1.0")
+    return served
 
 
 def test_a_package_that_needs_a_source_keeps_its_newest_version(index: Index) -> None:

@@ -23,7 +23,7 @@ class Daemon:
     """Record what a daemon is asked for."""
 
     def __init__(self, *components: str) -> None:
-        self.asked: list[Any] = []
+        self.requests: list[Any] = []
         self._components = [{"Name": each} for each in components]
         self.api = SimpleNamespace(import_image_from_file=self._load, tag=self._tag)
 
@@ -31,15 +31,15 @@ class Daemon:
         return {"Components": self._components}
 
     def _load(self, _: str, **named: Any) -> str:
-        self.asked.append((named.get("repository"), named.get("tag")))
+        self.requests.append((named.get("repository"), named.get("tag")))
         return '{"status": "loading"}\n{"status": "sha256:1"}'
 
     def _tag(self, *words: str) -> None:
-        self.asked.append(words)
+        self.requests.append(words)
 
 
 @pytest.mark.parametrize(
-    ("engine", "name", "asked"),
+    ("engine", "name", "requests"),
     [
         ("Engine", "pytorch:2.13", [("pytorch", "2.13")]),
         ("Engine", "a/pytorch", [("a/pytorch", "latest")]),
@@ -48,11 +48,11 @@ class Daemon:
     ],
 )
 def test_docker_names_an_image_in_the_request_that_makes_it(
-    engine: str, name: str, asked: list[Any]
+    engine: str, name: str, requests: list[Any]
 ) -> None:
     daemon = Daemon(engine)
     assert import_image(daemon, "image.tar", ImageSpec("image.sif", "", name, {})) == "sha256:1"
-    assert daemon.asked == asked
+    assert daemon.requests == requests
 
 
 @pytest.mark.parametrize(

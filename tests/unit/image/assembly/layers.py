@@ -140,7 +140,7 @@ def read_tree(path: Path) -> dict[bytes, object]:
     """Return each path of a squashfs with its mode and content, target or other names."""
     layer = reader.read_squashfs(path)
     tree.count_links(layer.root)
-    found: dict[bytes, object] = {}
+    entries: dict[bytes, object] = {}
     names: dict[int, list[bytes]] = {}
     waiting = [(b"", layer.root)]
     while waiting:
@@ -148,9 +148,9 @@ def read_tree(path: Path) -> dict[bytes, object]:
         for name, child in node.children.items():
             here = folder + b"/" + name
             content = read_file(layer, child) if child.kind == FILE else child.target
-            found[here] = (child.kind, child.mode, child.device, content)
+            entries[here] = (child.kind, child.mode, child.device, content)
             if child.kind == FOLDER:
                 waiting.append((here, child))
             elif child.links > 1:
                 names.setdefault(id(child), []).append(here)
-    return found | {b"links": sorted(map(sorted, names.values()))}
+    return entries | {b"links": sorted(map(sorted, names.values()))}

@@ -76,20 +76,20 @@ def names(archive: bytes) -> list[bytes]:
 
 def read_archives(every: list[bytes]) -> dict[bytes, object]:
     """Return what ``read_tree`` says of the tree that archives unpack to."""
-    found: dict[bytes, object] = {}
+    entries: dict[bytes, object] = {}
     links: dict[bytes, list[bytes]] = {}
     for archive in every:
         for name, info, data in members(archive):
             target, content = info.linkname.encode(errors="surrogateescape"), data
             if info.islnk():
                 links.setdefault(b"/" + target, [b"/" + target]).append(b"/" + name)
-                found[b"/" + name] = found[b"/" + target]
+                entries[b"/" + name] = entries[b"/" + target]
                 continue
             if info.issym():
                 content = target
             device = info.devmajor << 8 | info.devminor & 0xFF | (info.devminor & ~0xFF) << 12
-            found[b"/" + name] = (KINDS[info.type], info.mode, device, content)
-    return found | {b"links": sorted(map(sorted, links.values()))}
+            entries[b"/" + name] = (KINDS[info.type], info.mode, device, content)
+    return entries | {b"links": sorted(map(sorted, links.values()))}
 
 
 def test_archives_unpacked_one_after_the_other_are_the_tree(tmp_path: Path) -> None:

@@ -82,10 +82,10 @@ def lay(low: Tree, high: Tree) -> Tree:
 
 
 def merged(stack: list[Tree]) -> Tree:
-    found = Tree({})
+    tree = Tree({})
     for layer in stack:
-        found = lay(found, layer)
-    return found
+        tree = lay(tree, layer)
+    return tree
 
 
 def assemble_layers(folder: Path, stack: list[Tree], *, tails: bool = True) -> Path:
@@ -174,9 +174,9 @@ def test_a_file_that_stays_under_another_name_keeps_its_bytes(tmp_path: Path) ->
 def test_a_folder_with_100_000_entries_can_be_read(tmp_path: Path) -> None:
     names = {b"entry-%06d" % number: f"{number}" for number in range(100_000)}
     target = assemble_layers(tmp_path, [Tree({b"large": Tree(dict(names))})])
-    found = read_tree(target)
-    assert len(found) == 100_002
-    assert found[b"/large/entry-099999"] == (layout.LINK, 0o777, 0, b"99999")
+    tree = read_tree(target)
+    assert len(tree) == 100_002
+    assert tree[b"/large/entry-099999"] == (layout.LINK, 0o777, 0, b"99999")
 
 
 @pytest.mark.slow
@@ -216,11 +216,11 @@ def test_more_owners_than_a_squashfs_has_are_refused_with_their_layer(tmp_path: 
 
 def test_equal_layers_give_equal_bytes(tmp_path: Path) -> None:
     stack = [Tree({b"b": noise(1, 9000), b"a": noise(2, 9)}), Tree({b"a": None, b"c": b"x"})]
-    found = set()
+    contents = set()
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        found.add(assemble_layers(tmp_path / name, stack).read_bytes())
-    assert len(found) == 1
+        contents.add(assemble_layers(tmp_path / name, stack).read_bytes())
+    assert len(contents) == 1
 
 
 @pytest.mark.slow

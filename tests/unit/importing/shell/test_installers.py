@@ -28,12 +28,12 @@ TOOLS = (
 def arguments(draw: st.DrawFn) -> tuple[list[str], set[str], bool]:
     """Draw the words of an installation, its packages, and whether an option is unknown."""
     words: list[str] = []
-    wanted: set[str] = set()
+    packages: set[str] = set()
     is_unknown = False
     for kind in draw(st.lists(st.sampled_from("pfvuxs"), max_size=8)):
         if kind == "p":
             name = draw(st.sampled_from(PACKAGES))
-            wanted.add(name)
+            packages.add(name)
             words.append(name)
         elif kind == "f":
             words.append(draw(st.sampled_from(("-q", "--upgrade", "-U"))))
@@ -49,7 +49,7 @@ def arguments(draw: st.DrawFn) -> tuple[list[str], set[str], bool]:
             words.append(f"{draw(word)}.{draw(st.sampled_from(SUFFIXES))}")
         else:
             words.append(draw(st.sampled_from(FILES)))
-    return words, wanted, is_unknown
+    return words, packages, is_unknown
 
 
 @pytest.mark.slow
@@ -57,7 +57,7 @@ def arguments(draw: st.DrawFn) -> tuple[list[str], set[str], bool]:
 def test_only_names_of_packages_are_carried(
     tmp_path_factory: pytest.TempPathFactory, tool: str, drawn: tuple[list[str], set[str], bool]
 ) -> None:
-    words, wanted, is_unknown = drawn
+    words, packages, is_unknown = drawn
     folder = tmp_path_factory.getbasetemp() / "context"
     folder.mkdir(exist_ok=True)
     for name in FILES:
@@ -65,7 +65,7 @@ def test_only_names_of_packages_are_carried(
     (folder / "Dockerfile").write_text(f"FROM debian\nRUN {tool} {' '.join(words)}\n")
     draft = Draft(folder, Goal("cpu", "debian bookworm", "3.11"), "mine")
     reader_of(Path("Dockerfile"))(draft, "Dockerfile")
-    assert {*draft.python} == (set() if is_unknown else wanted)
+    assert {*draft.python} == (set() if is_unknown else packages)
     assert bool(draft.missing()) >= is_unknown
     assert not draft.script
 

@@ -30,7 +30,7 @@ def test_each_option_is_known_with_its_value(table: str, command: str) -> None:
     ]
     assert len(options) > 40
     for option, value in options:
-        found = read_options(table, [option, "x"])
-        assert found.unknown == "", option
-        assert found.operands == (() if value else ("x",)), option
-        assert found.pairs[0][1] == ("x" if value else ""), option
+        parsed = read_options(table, [option, "x"])
+        assert parsed.unknown == "", option
+        assert parsed.operands == (() if value else ("x",)), option
+        assert parsed.pairs[0][1] == ("x" if value else ""), option

@@ -30,13 +30,13 @@ HEREDOC = "cat <<'END' >/x\nfor x in; &&\nEND"
     ],
 )
 def test_a_command_ends_where_bash_ends_it(text: str, commands: list[str] | None) -> None:
-    wanted = commands or [text.removesuffix("\nz"), "z"]
-    assert [each.text for each in split(text)] == wanted
+    expected = commands or [text.removesuffix("\nz"), "z"]
+    assert [each.text for each in split(text)] == expected
 
 
 def test_a_command_knows_its_line_and_whether_it_is_more_than_words() -> None:
-    found = split("a\n\n# note\nb >c; d 'e|f' >/dev/null 2>&1; g ${H}")
-    known = [(each.offset, each.compound) for each in found]
+    commands = split("a\n\n# note\nb >c; d 'e|f' >/dev/null 2>&1; g ${H}")
+    known = [(each.offset, each.compound) for each in commands]
     assert known == [(0, False), (3, True), (3, False), (3, False)]
 
 

@@ -22,7 +22,7 @@ def root(tmp_path: Path) -> Root:
     return Root(tmp_path)
 
 
-def found(tree: Tree, name: str, *askers: Library) -> str | None:
+def path_of(tree: Tree, name: str, *askers: Library) -> str | None:
     library = tree.find(name, askers)
     return library.path if library else None
 
@@ -32,12 +32,12 @@ def test_folders_are_searched_in_the_order_of_the_loader(root: Root) -> None:
         root.library(f"{folder}/liba.so.1")
     root.library("/last/libb.so.1")
     tree = Tree(str(root.path), last=["/last"])
-    assert found(tree, "liba.so.1") == "/usr/lib64/liba.so.1"
-    assert found(tree, "libb.so.1") == "/last/libb.so.1"
+    assert path_of(tree, "liba.so.1") == "/usr/lib64/liba.so.1"
+    assert path_of(tree, "libb.so.1") == "/last/libb.so.1"
     root.write("/etc/ld.so.conf", "# ours\ninclude ld.so.conf.d/*.conf\n")
     root.write("/etc/ld.so.conf.d/site.conf", "/opt/site/lib   # software\n")
-    assert found(Tree(str(root.path)), "liba.so.1") == "/opt/site/lib/liba.so.1"
-    assert found(Tree(str(root.path), first=["/first"]), "liba.so.1") == "/first/liba.so.1"
+    assert path_of(Tree(str(root.path)), "liba.so.1") == "/opt/site/lib/liba.so.1"
+    assert path_of(Tree(str(root.path), first=["/first"]), "liba.so.1") == "/first/liba.so.1"
 
 
 def test_a_library_with_a_path_is_looked_for_there_alone(root: Root) -> None:
@@ -56,7 +56,7 @@ def test_links_are_followed_below_the_root(root: Root) -> None:
     root.link("/usr/lib64/libzz.so.1", "../../etc/alternatives/libzz")
     root.link("/lib64", "usr/lib64")
     tree = Tree(str(root.path))
-    assert found(tree, "libzz.so.1") == "/lib64/libzz.so.1"
+    assert path_of(tree, "libzz.so.1") == "/lib64/libzz.so.1"
     assert tree.file("/lib64/libzz.so.1") == str(root.path / "opt/real/libzz.so.1.2")
 
 
@@ -65,8 +65,8 @@ def test_a_link_out_of_the_root_leads_nowhere_and_a_circle_ends(root: Root) -> N
     root.link("/usr/lib64/liba.so.1", "libb.so.1")
     root.link("/usr/lib64/libb.so.1", "liba.so.1")
     tree = Tree(str(root.path))
-    assert found(tree, "libc.so.6") is None
-    assert found(tree, "liba.so.1") is None
+    assert path_of(tree, "libc.so.6") is None
+    assert path_of(tree, "liba.so.1") is None
 
 
 def test_what_is_for_another_processor_is_passed_over(root: Root) -> None:
@@ -74,7 +74,7 @@ def test_what_is_for_another_processor_is_passed_over(root: Root) -> None:
     data = other.read_bytes()
     other.write_bytes(data[:4] + b"\1" + data[5:])
     root.library("/usr/lib/liba.so.1")
-    assert found(Tree(str(root.path)), "liba.so.1") == "/usr/lib/liba.so.1"
+    assert path_of(Tree(str(root.path)), "liba.so.1") == "/usr/lib/liba.so.1"
 
 
 def asker(path: str, **lists: str) -> Library:
@@ -99,17 +99,17 @@ def test_the_newer_kind_of_path_comes_after_the_variable_and_the_older_before(ro
     for folder in ("/first", "/own"):
         root.library(f"{folder}/liba.so.1")
     tree = Tree(str(root.path), first=["/first"])
-    assert found(tree, "liba.so.1", asker("/t.so", runpath="/own")) == "/first/liba.so.1"
-    assert found(tree, "liba.so.1", asker("/t.so", rpath="/own")) == "/own/liba.so.1"
+    assert path_of(tree, "liba.so.1", asker("/t.so", runpath="/own")) == "/first/liba.so.1"
+    assert path_of(tree, "liba.so.1", asker("/t.so", rpath="/own")) == "/own/liba.so.1"
 
 
 def test_the_older_kind_of_path_is_handed_down_and_the_newer_is_not(root: Root) -> None:
     root.library("/own/liba.so.1")
     tree, below = Tree(str(root.path)), asker("/below.so")
-    assert found(tree, "liba.so.1", below, asker("/top.so", rpath="/own")) == "/own/liba.so.1"
-    assert found(tree, "liba.so.1", below, asker("/top.so", runpath="/own")) is None
+    assert path_of(tree, "liba.so.1", below, asker("/top.so", rpath="/own")) == "/own/liba.so.1"
+    assert path_of(tree, "liba.so.1", below, asker("/top.so", runpath="/own")) is None
     newer = asker("/below.so", runpath="/else")
-    assert found(tree, "liba.so.1", newer, asker("/top.so", rpath="/own")) is None
+    assert path_of(tree, "liba.so.1", newer, asker("/top.so", rpath="/own")) is None
 
 
 def test_what_the_loader_of_this_machine_finds_is_found() -> None:
@@ -128,8 +128,8 @@ def test_what_the_loader_of_this_machine_finds_is_found() -> None:
 
 def test_a_program_of_its_own_reports_what_it_finds(root: Root) -> None:
     below = root.library("/own/libbelow.so.2", defines={"BELOW_1": ["below"]})
-    given = {"TOLD_1": ["given"]}
-    path = root.library("/own/libtold.so.1", defines=given, uses=["below"], needs=[below])
+    versions = {"TOLD_1": ["given"]}
+    path = root.library("/own/libtold.so.1", defines=versions, uses=["below"], needs=[below])
     root.link("/probe/elf", str(Path(reader.__file__).parent))
     program = "from elf.loader import main; main()"
     done = subprocess.run(

@@ -105,9 +105,9 @@ def test_what_a_library_does_without_differs_from_what_it_must_have(root: Root) 
     below = root.library("libbelow.so.2", defines={"BELOW_1": ["some", "maybe"]})
     flags = ["-O0"]
     top = root.library("libtop.so", uses=["some"], weak=["maybe"], needs=[below], flags=flags)
-    found = reader.read(str(top))
-    assert {each.name: each.weak for each in found.undefined} == {"some": False, "maybe": True}
-    assert [each.weak for each in found.requires] == [False]
+    library = reader.read(str(top))
+    assert {each.name: each.weak for each in library.undefined} == {"some": False, "maybe": True}
+    assert [each.weak for each in library.requires] == [False]
     weaken(top, "BELOW_1")
     assert [each.weak for each in reader.read(str(top)).requires] == [True]
     assert differing(top) == []
@@ -179,4 +179,4 @@ def test_the_files_of_this_machine_are_read_as_pyelftools_reads_them() -> None:
     small = [path for path in some if path.stat().st_size <= 1 << 20]
     paths = [path for path in small if for_x86_64.match(path.read_bytes())]
     assert len(paths) > 30
-    assert {path.name: found for path in paths if (found := differing(path))} == {}
+    assert {path.name: difference for path in paths if (difference := differing(path))} == {}

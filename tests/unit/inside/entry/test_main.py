@@ -56,12 +56,12 @@ def test_bytes_that_are_no_text_arrive_as_they_are(entry: Entry, locale: Env) ->
 
 
 def test_a_command_that_is_missing_on_another_node_is_reported_by_that_node(entry: Entry) -> None:
-    there = {**seen.srun(3), "SLURM_LOCALID": "0"}
-    done = entry("--", "/tmp/not-staged-here/run.sh", env=there)
+    env = {**seen.srun(3), "SLURM_LOCALID": "0"}
+    done = entry("--", "/tmp/not-staged-here/run.sh", env=env)
     assert done.returncode == 127
     assert done.stderr.startswith("error: command not found: '/tmp/not-staged-here/run.sh' (on ")
     assert done.stderr.count("\n") == 1
-    assert entry("--", "nowhere-at-all", env=there).stderr == ""
+    assert entry("--", "nowhere-at-all", env=env).stderr == ""
 
 
 @pytest.mark.parametrize("where", [">/dev/full", ">&-"])
@@ -113,9 +113,9 @@ def test_a_signal_reaches_the_same_process(launcher: Path, sent: signal.Signals)
 def _signals(*command: object) -> list[str]:
     lines = run(*command, "cat", "/proc/self/status").stdout.splitlines()
     # Without SigQ, which counts the signals that wait for any process of this user.
-    found = [line for line in lines if line.startswith(("SigPnd", "SigBlk", "SigIgn", "SigCgt"))]
-    assert len(found) == 4
-    return found
+    masks = [line for line in lines if line.startswith(("SigPnd", "SigBlk", "SigIgn", "SigCgt"))]
+    assert len(masks) == 4
+    return masks
 
 
 def test_the_program_ignores_and_blocks_the_signals_that_it_would_without(launcher: Path) -> None:
@@ -131,14 +131,14 @@ def test_an_open_file_of_the_launcher_stays_open(entry: Entry, tmp_path: Path) -
     assert (tmp_path / "open").read_text() == "here\n"
 
 
-@pytest.mark.parametrize("given", [{}, {"LC_CTYPE": "C.UTF-8"}, {"PYTHONPATH": "/x", "HOME": "/y"}])
-def test_the_environment_gains_what_was_decided_and_nothing_else(entry: Entry, given: Env) -> None:
-    done = entry("--", "env", "-0", env={**given, **seen.srun_pmi2(3)})
+@pytest.mark.parametrize("env", [{}, {"LC_CTYPE": "C.UTF-8"}, {"PYTHONPATH": "/x", "HOME": "/y"}])
+def test_the_environment_gains_what_was_decided_and_nothing_else(entry: Entry, env: Env) -> None:
+    done = entry("--", "env", "-0", env={**env, **seen.srun_pmi2(3)})
     got = dict(item.split("=", 1) for item in done.stdout.split("\0") if item)
     own = {"LUMI_ENTRY_SET", "LUMI_ENTRY_PROCESS"}
     assert {k: v for k, v in got.items() if k not in own} == {
         "PATH": PATH,
-        **given,
+        **env,
         **seen.srun_pmi2(3),
         "RANK": "3",
         "LOCAL_RANK": "0",

@@ -32,8 +32,8 @@ PLATFORM = {"name": "lumi-g", "gpus": GPUS, "interface_prefix": "hsn", "layers":
 
 def node(root: Path, hidden: Sequence[str] = (), missing: int = 0) -> Path:
     """Write a node with three GPUs and two interfaces."""
-    there = BUSES[: 3 - missing]
-    lumi_node.write(root, buses=there, hidden=hidden, nics={"hsn0": "c5", "hsn1": "cd"})
+    buses = BUSES[: 3 - missing]
+    lumi_node.write(root, buses=buses, hidden=hidden, nics={"hsn0": "c5", "hsn1": "cd"})
     for folder in ("tmp", "proc"):
         (root / folder).mkdir()
     (root / "dev/kfd").touch()
@@ -69,9 +69,9 @@ def context(root: Path, env: Mapping[str, str] | None = None) -> Context:
     return Context(env, node=Node(str(root)), platform=PLATFORM, options=options)
 
 
-def failure(found: Context) -> LaunchError:
+def failure(checked: Context) -> LaunchError:
     with pytest.raises(LaunchError) as caught:
-        preflight.check(found)
+        preflight.check(checked)
     return caught.value
 
 
@@ -105,11 +105,11 @@ def test_all_that_is_wrong_is_reported_at_once_with_the_node_s_name(root: Path) 
 def test_the_name_service_is_asked_for_the_address_of_an_interface_that_is_up(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = {"hsn0": "", "hsn1": "127.0.0.1"}
-    monkeypatch.setattr(preflight, "address_of", asked.__getitem__)
-    found = context(root)
-    assert re.fullmatch(r"127\.0\.0\.1 in \d\.\d\d s", preflight.names(found))
-    assert found.notes == []
+    addresses = {"hsn0": "", "hsn1": "127.0.0.1"}
+    monkeypatch.setattr(preflight, "address_of", addresses.__getitem__)
+    rank = context(root)
+    assert re.fullmatch(r"127\.0\.0\.1 in \d\.\d\d s", preflight.names(rank))
+    assert rank.notes == []
     (root / "sys/class/net/hsn1/operstate").write_text("down\n")
     with pytest.raises(preflight.UnmadeError):
         preflight.names(context(root))
@@ -166,16 +166,16 @@ def test_a_plugin_that_hangs_is_reported(root: Path, monkeypatch: pytest.MonkeyP
 def test_an_image_without_a_plugin_condemns_no_node(
     root: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    found = context(root, seen.srun(0))
-    found.platform = {**PLATFORM, "layers": {"rocm": "6.4.4"}}
-    preflight.check(found)
+    rank = context(root, seen.srun(0))
+    rank.platform = {**PLATFORM, "layers": {"rocm": "6.4.4"}}
+    preflight.check(rank)
     assert "; not checked: plugin (the image has no network plugin)\n" in capfd.readouterr().err
 
 
 def test_a_user_s_own_plugin_is_loaded_in_an_image_without_one(root: Path) -> None:
-    found = context(root, {"NCCL_NET_PLUGIN": "ofi"})
-    found.platform = {**PLATFORM, "layers": {}}
-    assert "librccl-net-ofi.so does not load" in failure(found).why
+    rank = context(root, {"NCCL_NET_PLUGIN": "ofi"})
+    rank.platform = {**PLATFORM, "layers": {}}
+    assert "librccl-net-ofi.so does not load" in failure(rank).why
 
 
 def test_a_plugin_is_named_as_rccl_names_it(root: Path) -> None:
@@ -215,12 +215,12 @@ def test_memory_that_files_of_the_user_occupy_is_not_missing(
     rows = {"MemTotal": 16, "MemAvailable": 8}
     text = "".join(f"{name}: {mib << 10} kB\n" for name, mib in rows.items())
     (root / "proc/meminfo").write_text(text)
-    found = context(root, {"SLURM_MEM_PER_NODE": "10"})
+    rank = context(root, {"SLURM_MEM_PER_NODE": "10"})
     if holds:
-        assert preflight.memory(found).endswith(f"; your files in {where} occupy 0.0 GiB")
+        assert preflight.memory(rank).endswith(f"; your files in {where} occupy 0.0 GiB")
     else:
         with pytest.raises(preflight.FailedError, match="are available, less than"):
-            preflight.memory(found)
+            preflight.memory(rank)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ one-1.dist-info/RECORD,,
 
 
 @pytest.fixture
-def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Package]:
+def by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Package]:
     """Return packages of two folders, the second of which has another version of one."""
     folders = [tmp_path / name for name in ("first", "second")]
     for folder, version in zip(folders, "12", strict=True):
@@ -37,12 +37,12 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Package]
     return {plain_name(package.name): package for package in packages()}
 
 
-def test_the_first_of_a_name_is_the_one_that_programs_import(found: dict[str, Package]) -> None:
-    assert {name: package.version for name, package in found.items()} == {"one-test": "1"}
+def test_the_first_of_a_name_is_the_one_that_programs_import(by_name: dict[str, Package]) -> None:
+    assert {name: package.version for name, package in by_name.items()} == {"one-test": "1"}
 
 
-def test_each_file_has_its_place_and_its_size(found: dict[str, Package], tmp_path: Path) -> None:
-    files = dict(found["one-test"].files)
+def test_each_file_has_its_place_and_its_size(by_name: dict[str, Package], tmp_path: Path) -> None:
+    files = dict(by_name["one-test"].files)
     folder = f"{tmp_path}/first"
     assert files[f"{folder}/one/__init__.py"] == 12
     assert files[f"{folder}/a,b.txt"] == 4
@@ -86,9 +86,9 @@ def test_system_packages_are_those_that_are_installed(
     assert inventory.system_packages() == {"a": "1"}
 
 
-def test_modules_are_what_a_program_would_import(found: dict[str, Package]) -> None:
-    assert found["one-test"].modules() == ["fast", "listed", "one", "plain"]
-    assert found["one-test"].text("entry_points.txt") == ""
+def test_modules_are_what_a_program_would_import(by_name: dict[str, Package]) -> None:
+    assert by_name["one-test"].modules() == ["fast", "listed", "one", "plain"]
+    assert by_name["one-test"].text("entry_points.txt") == ""
 
 
 ODD = {

@@ -56,6 +56,6 @@ def test_the_base_python_takes_nothing_from_it(image: Path, tmp_path: Path) -> N
 
 def test_the_file_belongs_where_the_base_python_looks_first(image: Path) -> None:
     base = Path(home(str(image))) / Path(sys.executable).name
-    found = "import json, site; print(json.dumps(site.getsitepackages()))"
-    printed = subprocess.run([base, "-I", "-c", found], check=True, capture_output=True).stdout
+    program = "import json, site; print(json.dumps(site.getsitepackages()))"
+    printed = subprocess.run([base, "-I", "-c", program], check=True, capture_output=True).stdout
     assert folder(str(image)) == json.loads(printed)[0]

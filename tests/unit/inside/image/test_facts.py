@@ -28,14 +28,14 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Root:
 
 @pytest.mark.slow
 def test_pytorch_and_what_is_linked_with_it_are_protected_by_their_files(site: Root) -> None:
-    found = facts()
-    assert found["python"] == f"{sys.version_info.major}.{sys.version_info.minor}"
-    assert found["libraries"] == ["libtorch.so"]
+    record = facts()
+    assert record["python"] == f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert record["libraries"] == ["libtorch.so"]
     digests = {
         name: hashlib.sha256((site.path / f"{name}-1.dist-info/RECORD").read_bytes()).hexdigest()
         for name in ("torch", "linked")
     }
-    protected = {name: each["protected"] for name, each in found["packages"].items()}
+    protected = {name: each["protected"] for name, each in record["packages"].items()}
     assert protected == {**digests, "alone": ""}
 
 

@@ -33,12 +33,12 @@ def test_the_loader_s_description_or_refusal_of_each_file_is_known(tmp_path: Pat
     made.write("lib/libscript.so", "INPUT(libneeded.so.1)")
     made.write("etc/empty", "")
     made.link("link", "etc/hosts")
-    found = {Path(one.path).name: loadable(one) for one in walk(str(made.path), set())}
-    user = found.pop("libuser.so")
+    verdicts = {Path(one.path).name: loadable(one) for one in walk(str(made.path), set())}
+    user = verdicts.pop("libuser.so")
     assert isinstance(user, Elf)
     assert user.needed == ("libneeded.so.1",)
-    assert {name: why for name, why in found.items() if isinstance(why, str)} == {
+    assert {name: why for name, why in verdicts.items() if isinstance(why, str)} == {
         "libempty.so": "it is empty",
         "libzeros.so": "it holds zeros where an ELF file begins",
     }
-    assert found["libscript.so"] is None
+    assert verdicts["libscript.so"] is None

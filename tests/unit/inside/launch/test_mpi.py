@@ -17,9 +17,9 @@ WITH = {"layers": {"training": {"packages": {"python": ["torch==2.9", "mpi4py==4
 def launcher(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the lumi-entry of an image with MPI."""
     root = tmp_path_factory.mktemp("image")
-    found = lay_out(root)
+    path = lay_out(root)
     (root / "opt/lumicontainer/resolved.json").write_text(json.dumps(WITH))
-    return found
+    return path
 
 
 @pytest.mark.slow
@@ -42,7 +42,7 @@ def test_rank_0_of_several_tasks_without_pmi_warns_once(
 
 
 @pytest.mark.parametrize(
-    ("layers", "found"),
+    ("layers", "expected"),
     [
         ({"mpich": {}}, True),
         ({"x": {"packages": {"apt": ["libmpich12=4.2", "git"]}}}, True),
@@ -52,6 +52,6 @@ def test_rank_0_of_several_tasks_without_pmi_warns_once(
     ],
 )
 def test_an_image_has_mpi_by_its_layers_and_their_packages(
-    layers: dict[str, object], found: bool
+    layers: dict[str, object], expected: bool
 ) -> None:
-    assert has_mpi({"layers": layers}) is found
+    assert has_mpi({"layers": layers}) is expected

@@ -69,8 +69,8 @@ def test_the_interfaces_are_those_of_the_prefix(whole: Path) -> None:
 
 
 def nearest(root: Path, bus: str) -> str | None:
-    found = node(root).nearest(pci(bus), node(root).interfaces("hsn"))
-    return found.name if found else None
+    interface = node(root).nearest(pci(bus), node(root).interfaces("hsn"))
+    return interface.name if interface else None
 
 
 def test_the_nearest_interface_is_below_the_root_of_the_gpu(whole: Path) -> None:

@@ -38,8 +38,8 @@ class World:
         path.write_text(f"{text}\n")
 
     def decide(self, env: Mapping[str, str], table: Table = LUMI, **options: str) -> Decision:
-        platform, given = {**table, "layers": self.layers}, Options(**options)
-        return decide(env, node=Node(str(self.root)), platform=platform, options=given)
+        platform, settings = {**table, "layers": self.layers}, Options(**options)
+        return decide(env, node=Node(str(self.root)), platform=platform, options=settings)
 
     def settings(self, env: Mapping[str, str], table: Table = LUMI) -> dict[str, Setting]:
         return settings(self.decide(env, table))

@@ -39,8 +39,8 @@ class Rank:
         **options: str | int | bool,
     ) -> None:
         self.node = Machine(root, mask=cpulist.parse_cpus(mask), cpuset=cpulist.parse_cpus(cpuset))
-        given = {"platform": platform, "options": Options(**options), "program": program}
-        decision = decide(env, node=self.node, **given)
+        settings = {"platform": platform, "options": Options(**options), "program": program}
+        decision = decide(env, node=self.node, **settings)
         affinity.bind(decision.context)
         self.notes, self.warnings = decision.context.notes, decision.warnings
         self.cores = cpulist.written(self.node.mask)
@@ -108,11 +108,11 @@ def test_a_rank_is_bound_next_to_its_gpu_or_reports_why_not(
 def test_slurm_s_own_order_of_ccds_is_reported_and_corrected(whole: Path) -> None:
     """Slurm's -c 7 gives rank N the cores of CCD N: only CCD 2 and 3 are next to GCD 2 and 3."""
     for local in range(8):
-        given = f"{local * 8 + 1}-{local * 8 + 7}"
-        rank = Rank(whole, task(local), mask=given)
+        cores = f"{local * 8 + 1}-{local * 8 + 7}"
+        rank = Rank(whole, task(local), mask=cores)
         assert rank.cores == OWN[local]
         note = (
-            f"rank {local} (GPU {pci(BUSES[local])}) was given cores {given}; "
+            f"rank {local} (GPU {pci(BUSES[local])}) was given cores {cores}; "
             f"its GPU's are {OWN[local]}: bound to {OWN[local]} now"
         )
         assert rank.notes == ([] if local in (2, 3) else [note])
@@ -177,10 +177,10 @@ OF_DEEPSPEED = {"LOCAL_SIZE": "8", "CROSS_RANK": "0", "CROSS_SIZE": "1"}
 def test_a_rank_of_our_launcher_counts_its_cores_once_it_is_bound(
     whole: Path, platform: Env, own: Env, no_bind: bool, threads: str, by: Env
 ) -> None:
-    given = {"platform": platform, "launcher": "torchrun", "nproc": 8, "no_bind": no_bind}
-    started = Rank(whole, task(0, of=1, **own), mask="1", program=["train.py"], **given)
+    settings = {"platform": platform, "launcher": "torchrun", "nproc": 8, "no_bind": no_bind}
+    started = Rank(whole, task(0, of=1, **own), mask="1", program=["train.py"], **settings)
     env = {**started.env, **node_launcher.marks("torchrun", started.changes), **RANK_3, **by}
-    rank = Rank(whole, env, mask="1", **given)
+    rank = Rank(whole, env, mask="1", **settings)
     bound = bool(platform) and not no_bind
     assert (rank.cores, rank.threads) == (OWN[3] if bound else "1", threads)
 
@@ -226,8 +226,10 @@ def test_a_rank_on_cores_that_are_not_its_gpu_s_reports_them(
     tmp_path: Path, cpuset: str, note: str
 ) -> None:
     lumi_node.write(tmp_path, buses=PAIR)
-    given = f"rank 0 (GPU {pci('c1')}) was given cores 33; of its GPU's cores 49-55 the job has "
-    assert Rank(tmp_path, TWO, mask="33", cpuset=cpuset).notes == [given + note]
+    beginning = (
+        f"rank 0 (GPU {pci('c1')}) was given cores 33; of its GPU's cores 49-55 the job has "
+    )
+    assert Rank(tmp_path, TWO, mask="33", cpuset=cpuset).notes == [beginning + note]
 
 
 @pytest.mark.parametrize("hidden", [1, 2])
@@ -347,7 +349,7 @@ FIRST, LAST = HERE[0], HERE[-1]
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("cores", "given", "runs_on", "note"),
+    ("cores", "bound_to", "runs_on", "note"),
     [
         pytest.param(str(FIRST), HERE, [FIRST], "", id="the core of its GPU"),
         pytest.param(str(LAST), HERE, [LAST], "", id="the core of its GPU, another one"),
@@ -362,11 +364,11 @@ FIRST, LAST = HERE[0], HERE[-1]
     ],
 )
 def test_the_kernel_binds_a_rank(
-    tmp_path: Path, cores: str, given: list[int], runs_on: list[int], note: str
+    tmp_path: Path, cores: str, bound_to: list[int], runs_on: list[int], note: str
 ) -> None:
     node = Node(str(lumi_node.write(tmp_path, buses=("c1",), threads=1)))
     platform = {"accelerator": "rocm", "gpus": [{"pci": pci("c1"), "cores": cores}]}
-    os.sched_setaffinity(0, given)
+    os.sched_setaffinity(0, bound_to)
     try:
         env = task(0, of=1, gpus=1, SLURM_CPUS_PER_TASK="1")
         context = decide(env, node=node, platform=platform).context

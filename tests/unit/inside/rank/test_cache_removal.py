@@ -79,12 +79,12 @@ def names(folder: Path) -> set[str]:
 
 def processes(node: Path) -> list[int]:
     """Return the processes that know of this test's folder."""
-    found = []
+    numbers = []
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if str(node).encode() in (entry / "environ").read_bytes():
-                found.append(int(entry.name))
-    return found
+                numbers.append(int(entry.name))
+    return numbers
 
 
 def left(look: Callable[[Path], Collection[object]], node: Path, count: int = 0) -> object:

@@ -191,9 +191,9 @@ def test_a_name_that_was_planted_is_left_and_ranks_take_the_next(root: Path, pla
     plant(place)
     before = place.lstat().st_mode
     for rank in (0, 1, 2):
-        found = context(root, seen.srun(rank))
-        assert decided(found)["TMPDIR"].value == f"{place}-1/tmp"
-        caches.make(found)
+        node_rank = context(root, seen.srun(rank))
+        assert decided(node_rank)["TMPDIR"].value == f"{place}-1/tmp"
+        caches.make(node_rank)
     assert place.lstat().st_mode == before
     assert not list((root / "tmp").glob("elsewhere/*"))
 

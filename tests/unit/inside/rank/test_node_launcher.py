@@ -89,16 +89,16 @@ def test_a_node_that_has_lost_a_gpu_does_not_start_fewer_ranks_than_the_others(
     tmp_path: Path, options: dict[str, str], left: int
 ) -> None:
     lumi_node.write(tmp_path, buses=BUSES[:left])
-    given = {"node": Machine(tmp_path), "platform": PLATFORM, "program": SCRIPT}
+    settings = {"node": Machine(tmp_path), "platform": PLATFORM, "program": SCRIPT}
     with pytest.raises(LaunchError) as caught:
-        decide(one_task(1), options=Options(**options), **given)
+        decide(one_task(1), options=Options(**options), **settings)
     error = caught.value
     assert error.what == f"{8 - left} of the 8 GPUs that Slurm granted cannot be used"
     assert (error.code, error.local) == (3, True)
     assert "--nproc" in error.hint
     assert ("/dev/dri" in error.hint) == (left == 0)
     for own in (Options(nproc=left or 8), Options(launcher="direct")):
-        assert decide(one_task(1), options=own, **given).context.start.workers in (left or 8, 1)
+        assert decide(one_task(1), options=own, **settings).context.start.workers in (left or 8, 1)
 
 
 @pytest.mark.parametrize(
@@ -129,15 +129,15 @@ def test_a_node_without_gpus_that_starts_as_many_ranks_as_the_others_may_start(
     tmp_path: Path, lists: Env, options: dict[str, str], ranks: tuple[str, int]
 ) -> None:
     lumi_node.write(tmp_path, buses=())
-    given = {"node": Machine(tmp_path), "platform": PLATFORM, "program": SCRIPT}
-    decision = decide(one_task(1, **lists), options=Options(**options), **given)
+    settings = {"node": Machine(tmp_path), "platform": PLATFORM, "program": SCRIPT}
+    decision = decide(one_task(1, **lists), options=Options(**options), **settings)
     assert decision.context.start[::2] == ranks
 
 
 def test_gpus_that_the_user_hides_are_not_lost(whole: Path) -> None:
     env = one_task(0, HIP_VISIBLE_DEVICES="0,1")
-    given = {"node": Machine(whole), "platform": PLATFORM, "program": SCRIPT}
-    assert decide(env, **given).context.start[::2] == ("torchrun", 2)
+    settings = {"node": Machine(whole), "platform": PLATFORM, "program": SCRIPT}
+    assert decide(env, **settings).context.start[::2] == ("torchrun", 2)
 
 
 def test_direct_leaves_one_rank_a_node() -> None:

@@ -54,8 +54,8 @@ def join(rank0: Server) -> Iterator[Join]:
     with ExitStack() as at_end:
 
         def joined(rank: int, **more: Any) -> Connection:
-            given = {"key": KEY, "me": me(rank), **more}
-            connection = client.join("127.0.0.1", port_of(rank0), **given)
+            options = {"key": KEY, "me": me(rank), **more}
+            connection = client.join("127.0.0.1", port_of(rank0), **options)
             return at_end.enter_context(closing(connection))
 
         yield joined
@@ -208,13 +208,13 @@ STEP = seen.srun(1)
 
 def test_ports_are_the_step_s_own_and_not_master_port() -> None:
     launch = recognize(STEP)
-    found = protocol.ports(STEP, launch)
-    assert len(set(found)) == protocol.PLACES
-    assert int(port(STEP, launch).value or 0) not in found
+    ports = protocol.ports(STEP, launch)
+    assert len(set(ports)) == protocol.PLACES
+    assert int(port(STEP, launch).value or 0) not in ports
     other = {**STEP, "SLURM_STEP_ID": "4"}
-    assert not set(found) & set(protocol.ports(other, recognize(other)))
-    taken = {**STEP, "MASTER_PORT": str(found[0])}
-    assert found[0] not in protocol.ports(taken, launch)
+    assert not set(ports) & set(protocol.ports(other, recognize(other)))
+    taken = {**STEP, "MASTER_PORT": str(ports[0])}
+    assert ports[0] not in protocol.ports(taken, launch)
 
 
 def test_another_step_has_a_key_file_and_a_key_of_its_own() -> None:

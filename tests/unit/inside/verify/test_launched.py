@@ -235,7 +235,7 @@ def test_one_check_of_mpi_runs_in_a_step_and_the_others_say_how(image: Image) ->
 
 
 @pytest.mark.parametrize(
-    ("tasks", "nodes", "distribution", "found"),
+    ("tasks", "nodes", "distribution", "expected"),
     [
         ("2(x2)", "nid[1-2]", {}, ["nid1", "nid1", "nid2", "nid2"]),
         ("3,1", "nid[1-2]", {"SLURM_DISTRIBUTION": "block:cyclic"}, ["nid1"] * 3 + ["nid2"]),
@@ -246,10 +246,10 @@ def test_one_check_of_mpi_runs_in_a_step_and_the_others_say_how(image: Image) ->
     ],
 )
 def test_the_node_of_a_rank_follows_from_slurm_s_variables(
-    tasks: str, nodes: str, distribution: dict[str, str], found: list[str]
+    tasks: str, nodes: str, distribution: dict[str, str], expected: list[str]
 ) -> None:
     env = {"SLURM_STEP_TASKS_PER_NODE": tasks, "SLURM_STEP_NODELIST": nodes, **distribution}
-    assert layout(env) == found
+    assert layout(env) == expected
 
 
 def test_ranks_that_share_no_folder_are_refused_with_a_hint(image: Image) -> None:
@@ -268,12 +268,12 @@ def test_a_task_alone_needs_nobody_and_no_shared_folder(image: Image) -> None:
     assert ran.states == {"ranks": "passed", "two": "skipped"}, ran.stderr
 
 
-@pytest.mark.parametrize("given", [{}, {"LUMI_VERIFY_SECRET": "0123456789abcdef", **NOWHERE}])
+@pytest.mark.parametrize("options", [{}, {"LUMI_VERIFY_SECRET": "0123456789abcdef", **NOWHERE}])
 def test_no_check_sees_the_key_or_the_secret_that_takes_its_place(
-    image: Image, given: dict[str, Any]
+    image: Image, options: dict[str, Any]
 ) -> None:
     image.add("show", f"#!/bin/bash\nenv\nls -A {image.root}\n", **ALL)
-    ran = reports(image.tasks("--json", "-", **given))
+    ran = reports(image.tasks("--json", "-", **options))
     assert ran.states == {"show": "passed"}
     assert ".lumi-verify" not in ran.check("show")["output"]
     assert "0123456789abcdef" not in ran.stdout

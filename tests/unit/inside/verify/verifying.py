@@ -123,9 +123,9 @@ class Image:
     def left(self) -> list[str]:
         """Return what still runs, once those on their way went."""
         end = time.monotonic() + 10
-        while (found := self.running()) and time.monotonic() < end:
+        while (processes := self.running()) and time.monotonic() < end:
             time.sleep(0.05)
-        return found
+        return processes
 
 
 class Ran:
@@ -152,7 +152,7 @@ class Ran:
 def awaited(condition: Callable[[], Any]) -> Any:
     """Return what ``condition`` does, once it is true."""
     end = time.monotonic() + SECONDS
-    while not (found := condition()):
+    while not (value := condition()):
         assert time.monotonic() < end, "it does not come about"
         time.sleep(0.02)
-    return found
+    return value

@@ -74,8 +74,8 @@ def test_a_script_of_the_manual_has_no_fault_and_asks_for_all_cores_that_it_pays
     script = block.text.encode()
     assert judged(script) == []
     job = BatchJob(parse_script("job.sh", script), lumi(), {})
-    asked = {"gpus": job.gpus or 0, "cores": job.cores or 1}
-    assert job.hourly_cost(**asked, memory=job.memory or 1) == job.hourly_cost(**asked)
+    request = {"gpus": job.gpus or 0, "cores": job.cores or 1}
+    assert job.hourly_cost(**request, memory=job.memory or 1) == job.hourly_cost(**request)
 
 
 def test_each_rule_has_its_predicate_and_all_its_texts() -> None:

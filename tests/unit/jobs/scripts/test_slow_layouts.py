@@ -43,8 +43,8 @@ SLOW = [
 def test_a_slow_layout_causes_a_warning_with_its_source(
     old: str, new: str, words: str, source: str
 ) -> None:
-    found = slow(GOOD.replace(old, new))
-    (warning,) = (each for each in found if each.what.startswith(words))
+    warnings = slow(GOOD.replace(old, new))
+    (warning,) = (each for each in warnings if each.what.startswith(words))
     assert warning.level == "warning"
     assert source in warning.why
 

@@ -17,8 +17,8 @@ def follow(find: Callable[[], Iterator[Path]], *acts: Callable[[], object]) -> l
     async def run() -> None:
         async with asyncio.timeout(30), follow_log(find, lines.append):
             for act in acts:
-                wanted = act()
-                while isinstance(wanted, int) and len(lines) < wanted:
+                awaited = act()
+                while isinstance(awaited, int) and len(lines) < awaited:
                     await asyncio.sleep(0.01)
 
     asyncio.run(run())

@@ -152,13 +152,13 @@ def test_the_last_error_of_a_layer_s_script_wins_over_a_complaint_before_it(
     assert "lumicontainer debug hello" in failed.hint
 
 
-@pytest.mark.parametrize("wanted", ["six==1.0", f"{NO_SERVER}/six-1.0-py3-none-any.whl"])
+@pytest.mark.parametrize("requirement", ["six==1.0", f"{NO_SERVER}/six-1.0-py3-none-any.whl"])
 def test_an_index_or_a_server_of_files_out_of_reach_is_a_failed_download(
-    step_of_six: Any, wanted: str
+    step_of_six: Any, requirement: str
 ) -> None:
     words = ("install", "--isolated", "--dry-run", "--retries", "1", "--index-url", NO_SERVER)
     env = {"PIP_CONFIG_FILE": os.devnull, "no_proxy": "127.0.0.1"}
-    done = started([sys.executable, "-m", "pip", *words, wanted], env=env)
+    done = started([sys.executable, "-m", "pip", *words, requirement], env=env)
     step_of_six.builder.place.log("greet").write_text(done.stdout + done.stderr)
     error = step_failure(step_of_six, done.returncode)
     assert (type(error), error.code) == (DownloadError, 6)

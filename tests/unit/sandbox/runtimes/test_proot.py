@@ -29,8 +29,10 @@ MADE = (
 @pytest.fixture
 def made(resolved: Callable[..., Resolved]) -> Plan:
     """Plan an image on a base that debootstrap makes elsewhere."""
-    found = resolved({"layers/tiny/layer.yaml": MADE})
-    return make_plan(found._replace(platform=found.platform._replace(proot=LUMI.proot)), ())
+    resolution = resolved({"layers/tiny/layer.yaml": MADE})
+    return make_plan(
+        resolution._replace(platform=resolution.platform._replace(proot=LUMI.proot)), ()
+    )
 
 
 def sections(text: str) -> list[str]:
@@ -40,8 +42,8 @@ def sections(text: str) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("recipe", "profile"), IMAGES)
 def test_what_is_shipped_for_lumi_asks_nothing_of_root(recipe: str, profile: str) -> None:
-    found = resolve(CATALOG.materials(recipe, "lumi-g", profile))
-    text = render(make_plan(found, ()), "def", mirror="")
+    resolution = resolve(CATALOG.materials(recipe, "lumi-g", profile))
+    text = render(make_plan(resolution, ()), "def", mirror="")
     header = [line for line in text.splitlines() if line and not line.startswith("#")]
     assert header[0] == "Bootstrap: docker"
     assert set(sections(text)) == {"labels", "help", "environment", "post", "runscript"}

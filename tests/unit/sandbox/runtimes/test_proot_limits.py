@@ -14,8 +14,8 @@ Resolve = Callable[..., Resolved]
 
 def whys(resolved: Resolve, script: str) -> list[tuple[str, str]]:
     """Return the lines of a script that cannot run, with the reasons."""
-    found = resolved({"layers/greet/install.sh": f"set -e\n{script}\n"})
-    seen = [each for layer in found.included() for each in problems(layer)]
+    resolution = resolved({"layers/greet/install.sh": f"set -e\n{script}\n"})
+    seen = [each for layer in resolution.included() for each in problems(layer)]
     return [(each.where.partition("install.sh:")[2], each.why) for each in seen]
 
 
@@ -60,5 +60,5 @@ FOR_LUMI = ("megatron-deepspeed", "pytorch", "pytorch-deepspeed", "rocm")
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", FOR_LUMI)
 def test_proot_can_build_what_is_shipped_for_lumi(recipe: str) -> None:
-    found = resolve(open_catalog().materials(recipe, "lumi-g"))
-    assert [each for layer in found.included() for each in problems(layer)] == []
+    resolution = resolve(open_catalog().materials(recipe, "lumi-g"))
+    assert [each for layer in resolution.included() for each in problems(layer)] == []

@@ -79,8 +79,8 @@ def test_merging_is_applying_one_after_the_other(indexes: list[Index]) -> None:
     with tempfile.TemporaryDirectory() as name:
         for index in indexes:
             apply(Path(name), index)
-        found = {str(each.relative_to(name)): row_of(each) for each in Path(name).rglob("*")}
-        assert merge(indexes).rows == found
+        rows = {str(each.relative_to(name)): row_of(each) for each in Path(name).rglob("*")}
+        assert merge(indexes).rows == rows
 
 
 @pytest.mark.slow
@@ -99,15 +99,15 @@ def test_an_index_is_read_as_it_was_written(index: Index) -> None:
 @pytest.mark.slow
 @given(layers(), layers())
 def test_indexes_differ_in_just_the_paths_whose_rows_differ(one: Index, other: Index) -> None:
-    found = [path for path, _ in differences(one, other)]
-    assert found == sorted(p for p in one.keys() | other.keys() if one.get(p) != other.get(p))
+    paths = [path for path, _ in differences(one, other)]
+    assert paths == sorted(p for p in one.keys() | other.keys() if one.get(p) != other.get(p))
 
 
 def test_equal_links_of_two_layers_are_two_files() -> None:
     link = A_FILE._replace(link="a")
-    found = merge([{"a": link, "b": link}, {"a": link, "c": link}]).rows
-    assert found["a"].link == found["c"].link
-    assert found["a"].link != found["b"].link
+    rows = merge([{"a": link, "b": link}, {"a": link, "c": link}]).rows
+    assert rows["a"].link == rows["c"].link
+    assert rows["a"].link != rows["b"].link
 
 
 def test_a_difference_names_what_differs() -> None:

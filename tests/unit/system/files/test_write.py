@@ -130,5 +130,5 @@ def renames(file: Path) -> Iterator[str]:
 def test_files_of_users_get_their_names_in_one_place() -> None:
     package = ROOT / "lumicontainer"
     files = [file for name in USERS for file in (package / name).rglob("*.py")]
-    found = {str(file.relative_to(package)): list(renames(file)) for file in files}
-    assert {file: calls for file, calls in found.items() if calls} == OWN_TREES
+    calls_of = {str(file.relative_to(package)): list(renames(file)) for file in files}
+    assert {file: calls for file, calls in calls_of.items() if calls} == OWN_TREES

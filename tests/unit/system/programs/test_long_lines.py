@@ -20,8 +20,8 @@ SECONDS = 20.0
 def read(text: bytes, size: int) -> list[str]:
     """Return the lines of a text that arrives in chunks of a size."""
     lines = Lines()
-    found = [line for at in range(0, len(text), size) for line in lines.add(text[at : at + size])]
-    return [*found, *filter(None, [lines.rest()])]
+    pieces = [line for at in range(0, len(text), size) for line in lines.add(text[at : at + size])]
+    return [*pieces, *filter(None, [lines.rest()])]
 
 
 @pytest.mark.slow
@@ -51,17 +51,17 @@ def test_a_log_of_a_step_without_newlines_is_written_in_linear_time(end: str, ke
 @pytest.mark.parametrize("size", [1000, 4096, CHUNK - 1])
 def test_a_long_line_is_whole_and_shows_no_part_of_a_secret(secret: str, size: int) -> None:
     text = "".join(f"{number:06}{secret}€\x1b[1m" for number in range(9000))
-    found = read(f"{text}\nend\n".encode(), size)
-    assert "".join(found[:-1]) == "".join(f"{number:06}***€" for number in range(9000))
-    assert len(found) > 2
-    assert found[-1] == "end"
+    pieces = read(f"{text}\nend\n".encode(), size)
+    assert "".join(pieces[:-1]) == "".join(f"{number:06}***€" for number in range(9000))
+    assert len(pieces) > 2
+    assert pieces[-1] == "end"
 
 
 def test_a_secret_in_a_long_line_is_known_although_a_sequence_splits_it(secret: str) -> None:
     parts = f"{secret[:5]}\x1b[0m{secret[5:]}"
     for before in range(LONGEST - 40, LONGEST + 80):
-        found = "".join(read(b"x" * before + parts.encode() + b"y" * CHUNK, before + 7))
-        assert found == f"{'x' * before}***{'y' * CHUNK}", before
+        shown = "".join(read(b"x" * before + parts.encode() + b"y" * CHUNK, before + 7))
+        assert shown == f"{'x' * before}***{'y' * CHUNK}", before
 
 
 def test_a_line_that_a_progress_bar_overwrites_is_shown_and_kept_once() -> None:

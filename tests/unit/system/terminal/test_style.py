@@ -76,10 +76,10 @@ def test_labels_and_states_have_colours_and_nothing_else_has(line: str, word: st
 def shown(*words: str, columns: int = 60, **env: str) -> str:
     """Return what the command line writes to a real terminal."""
     command = [sys.executable, "-m", "lumicontainer", *words]
-    given = {**os.environ, "TERM": "xterm", "NO_COLOR": "", **env}
+    environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "", **env}
     with closing(Terminal(columns=columns)) as terminal:
         out = terminal.stream
-        subprocess.run(command, stderr=out, stdout=out, env=given, check=False)
+        subprocess.run(command, stderr=out, stdout=out, env=environment, check=False)
     return terminal.text.replace("\r\n", "\n")
 
 

@@ -52,8 +52,8 @@ def image(tree: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
 
 def names(tree: Path) -> set[str]:
     """Return the files of a tree but those that every image gets."""
-    found = {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()}
-    return {name for name in found if name not in OURS}
+    paths = {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()}
+    return {name for name in paths if name not in OURS}
 
 
 HOSTS = "127.0.0.1 localhost\n::1 localhost\n"
@@ -291,10 +291,10 @@ def test_the_own_hosts_of_an_image_stay(tree: Path, image: Tree) -> None:
 
 
 def test_root_gives_files_to_their_owners(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = []
+    owners = []
 
     def chown(path: object, uid: int, gid: int, **_: object) -> None:
-        given.append((uid, gid))
+        owners.append((uid, gid))
         if uid == 99_999:
             raise OSError(errno.EINVAL, "Invalid argument")
 
@@ -302,7 +302,7 @@ def test_root_gives_files_to_their_owners(tree: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(os, "chown", chown)
     members = (member("a", uid=7, gid=8), link("b", "a"), folder("c"))
     unpack(Tree(tree), layer(tree.parent, *members))
-    assert given == [(7, 8), (0, 0), (0, 0)]
+    assert owners == [(7, 8), (0, 0), (0, 0)]
     with pytest.raises(InputError, match="its owner 99999:0 is not among the subordinate ids"):
         unpack(Tree(tree), layer(tree.parent, member("a", uid=99_999)))
 
