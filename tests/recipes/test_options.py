@@ -48,6 +48,21 @@ def test_debians_rocm_is_built_with_the_layers_and_scripts_of_lumi_g(
     assert {name: own[name] for name in both} == {name: scripts[name] for name in both}
 
 
+# src/device/generate.py of RCCL 2.21.5.
+COLLECTIVES = {
+    *("AllGather", "AllReduce", "AllToAllPivot", "Broadcast"),
+    *("Reduce", "ReduceScatter", "SendRecv"),
+}
+
+
+def test_rccl_from_source_has_all_functions_for_gfx90a_and_none_for_other_gpus() -> None:
+    rccl = layer(resolved("rocm", platform="rocm-debian", profile="rocm-debian"), "rccl")
+    patterns = [each.split() for each in str(rccl.values()["kernels"]).split("|")]
+    assert {collective for collective, *_ in patterns} == COLLECTIVES
+    # All algorithms, protocols, operations and types, with loops unrolled as for gfx90a.
+    assert all(rest == [*"****", "4"] for _, *rest in patterns)
+
+
 @pytest.mark.parametrize(
     ("layer", "libraries", "binds"),
     [

@@ -122,6 +122,33 @@ def test_mpich_is_built_with_hip_and_with_xpmem_where_it_is(
     assert sandbox.written(f"{LIBRARIES}/libmpi.so.12").exists()
 
 
+# rccl
+
+AMDS_OWN = "target_compile_options(rccl PRIVATE -parallel-jobs=12)\n"
+
+
+@pytest.mark.parametrize("kernels", ["", "AllGather * * * * 4|SendRecv"])
+def test_rccl_is_built_for_gfx90a_with_the_kernels_that_are_named(
+    sandbox: Sandbox, kernels: str
+) -> None:
+    tree = sandbox.sources / "rccl"
+    tree.mkdir()
+    (tree / "CMakeLists.txt").write_text(f"project(rccl)\n{AMDS_OWN}")
+    sandbox.tool("cmake", '#!/bin/sh\nexec record rccl "$1" "$@"\n')
+    passed(sandbox.run("rccl", "install.sh", provider="source", version="2.21.5", kernels=kernels))
+    assert sandbox.calls() == [("rccl", step) for step in ("-S", "--build", "--install")]
+    arguments = sandbox.arguments("rccl", "-S")
+    assert {"-DGPU_TARGETS=gfx90a", "-DROCM_PATH=/opt/rocm"} <= set(arguments)
+    chosen = [each for each in arguments if each.startswith("-DONLY_FUNCS")]
+    assert chosen == ([f"-DONLY_FUNCS={kernels}"] if kernels else [])
+    assert (tree / "CMakeLists.txt").read_text() == "project(rccl)\n"
+
+
+def test_debians_rccl_is_taken_as_it_is(sandbox: Sandbox) -> None:
+    passed(sandbox.run("rccl", "install.sh", provider="debian", version="2.27.7", kernels=""))
+    assert sandbox.calls() == []
+
+
 # rccl-plugin
 
 # As in aws-ofi-nccl, m4/check_pkg_libfabric.m4 and check_pkg_hwloc.m4.
