@@ -16,8 +16,8 @@ pytestmark = pytest.mark.slow
 TWO_RANKS = """
 import os, subprocess, sys
 rank = (
-    "import signal, sys; signal.signal(signal.SIGUSR1, lambda *_: sys.exit(0));"
-    "print('ready', flush=True); signal.pause()"
+    "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1]);"
+    "print('ready', flush=True); signal.sigwait([signal.SIGUSR1])"
 )
 helper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
 ranks = [
@@ -44,9 +44,9 @@ LONE_RANK = """
 import os, signal, subprocess, sys
 class CalledProcessError(Exception): pass
 rank = (
-    "import signal, sys;"
-    "signal.signal(signal.SIG{name}, lambda *_: print('saved') or sys.exit({code}));"
-    "print('ready', flush=True); signal.alarm(60); signal.pause()"
+    "import signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIG{name}]);"
+    "print('ready', flush=True); signal.alarm(120); signal.sigwait([signal.SIG{name}]);"
+    "print('saved'); sys.exit({code})"
 )
 rank = subprocess.Popen([sys.executable, "-c", rank], env={{**os.environ, "LOCAL_RANK": "0"}})
 error = CalledProcessError("rank 0 failed")
@@ -101,11 +101,11 @@ def test_a_launcher_ends_that_waits_in_native_code(tmp_path: Path, name: str, co
 
 
 def test_a_rank_that_ignores_the_signal_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    ignoring = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.alarm(20);"
+    ignoring = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.alarm(120);"
     ignoring += "print('ready', flush=True); signal.pause()"
     command = (sys.executable, "-c", ignoring)
     monkeypatch.setattr(supervise, "_PATIENCE", 0.1)
-    monkeypatch.setattr(supervise, "_PATIENCE_OF_KERNEL", 20)
+    monkeypatch.setattr(supervise, "_PATIENCE_OF_KERNEL", 120)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as rank:
         assert rank.stdout is not None
         assert rank.stdout.readline() == "ready\n"
