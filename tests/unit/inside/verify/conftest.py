@@ -13,7 +13,7 @@ from .verifying import Image
 def image(request: pytest.FixtureRequest, tmp_path: Path) -> Image:
     image = Image(tmp_path, ("json", "decimal"))
     if request.param == "each alone":
-        image.edit("not self.place.gpus", "False", 1)
+        image.edit("local.py", "not self.place.gpus", "False")
     return image
 
 

@@ -12,7 +12,7 @@ import pytest
 from ....namespaces import prepared
 from .. import lumi_node
 from ..conftest import PATH
-from .verifying import Image, Ran, awaited
+from .verifying import HANG, HANGS, SECONDS, Image, Ran, awaited
 
 pytestmark = pytest.mark.slow
 
@@ -67,8 +67,8 @@ def test_with_a_gpu_for_each_rank_all_ranks_run(tmp_path: Path) -> None:
 
 CACHES = [{"name": "TRITON_CACHE_DIR", "folder": "triton", "storage": "node", "reason": "quota"}]
 FILLS = "import os, sys, time\nopen(os.environ['TRITON_CACHE_DIR'] + '/kernel', 'w').close()\n"
-HANGS = FILLS + "\ndef the_place():\n    time.sleep(1000)\n\nthe_place()\n"
-ONE_HANGS = HANGS.replace("\nthe_place()\n", "\nif os.environ['RANK'] == '1':\n    the_place()\n")
+ALL_HANG = FILLS + HANGS
+ONE_HANGS = ALL_HANG.replace("\nthe_place()", "\nif os.environ['RANK'] == '1': the_place()")
 MPIEXEC = """\
 #!/bin/bash
 # Starts two ranks, and kills the other one when one fails.
@@ -79,11 +79,11 @@ wait -n && wait -n
 """
 
 
-DEEP = """
-import threading, time
+DEEP = f"""
+import os, threading, time
 
 def deep(left):
-    deep(left - 1) if left else time.sleep(1000)
+    deep(left - 1) if left else {HANG}
 
 for _ in range(40):
     threading.Thread(target=deep, args=[49]).start()
@@ -109,7 +109,7 @@ def write_mpiexec(folder: Path) -> None:
         (FILLS, "passed"),
         (FILLS + "sys.exit('broken')\n", "failed"),
         (FILLS + "os.kill(os.getpid(), 11)\n", "error"),
-        (HANGS, "failed"),
+        (ALL_HANG, "failed"),
         (ONE_HANGS, "failed"),
     ],
     ids=["holds", "fails", "crashes", "hangs", "one hangs"],
@@ -121,7 +121,8 @@ def test_ranks_leave_no_caches_on_their_node(
     image, node = with_caches(tmp_path)
     write_mpiexec(tmp_path)
     needs = {"tasks": 2, "mpi": started == "by mpiexec"}
-    image.add("ranks", script, runs="ranks", needs=needs, timeout_seconds=6)
+    image.end_only_what_hangs(threads=2 if script == ALL_HANG else 1)
+    image.add("ranks", script, runs="ranks", needs=needs, timeout_seconds=1)
     env = {"TMPDIR": str(node), "PATH": f"{tmp_path}:{PATH}"}
     if started == "by srun":
         ran, *_ = map(Ran, image.tasks("--json", "-", ranks=2, **env))
@@ -137,7 +138,7 @@ def test_ranks_leave_no_caches_on_their_node(
 @pytest.mark.parametrize("started", ["by hand", "by srun"])
 def test_interrupted_ranks_leave_no_caches_on_their_node(tmp_path: Path, started: str) -> None:
     image, node = with_caches(tmp_path)
-    image.add("ranks", HANGS, runs="ranks", needs={"tasks": 2})
+    image.add("ranks", ALL_HANG, runs="ranks", needs={"tasks": 2})
     words, env = ("--level", "full", "--json", "-"), {"TMPDIR": str(node)}
     if started == "by srun":
         tasks = image.tasks("--json", "-", ranks=2, **env)
@@ -148,7 +149,7 @@ def test_interrupted_ranks_leave_no_caches_on_their_node(tmp_path: Path, started
         task.send_signal(signal.SIGTERM)
     assert Ran(tasks[0]).code == 130
     for task in tasks:
-        task.wait(60)
+        task.wait(SECONDS)
     assert list(node.iterdir()) == []
     assert image.left() == []
 
@@ -158,7 +159,8 @@ def test_stacks_of_ranks_that_mpiexec_starts_are_apart(tmp_path: Path) -> None:
     image = Image(tmp_path / "image")
     write_mpiexec(tmp_path)
     needs = {"tasks": 2, "mpi": True}
-    image.add("deep", DEEP, runs="ranks", needs=needs, timeout_seconds=6)
+    image.end_only_what_hangs(threads=2 * 40)
+    image.add("deep", DEEP, runs="ranks", needs=needs, timeout_seconds=1)
     ran = image.run("--level", "full", PATH=f"{tmp_path}:{PATH}")
     output = ran.check("deep")["output"]
     frames = re.findall(r'(?m)^  File "\S+/deep.py", line 5 in deep$', output)

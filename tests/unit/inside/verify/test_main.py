@@ -11,11 +11,10 @@ import pytest
 from junitparser import JUnitXml, TestSuite
 
 from ....namespaces import owned, prepared
-from .verifying import HOLDS, MARKED, Image, Ran, awaited
+from .verifying import HANGS, HOLDS, MARKED, Image, Ran, awaited
 
 pytestmark = pytest.mark.slow
 
-HANGS = "import time\n\ndef the_place():\n    time.sleep(1000)\n\nthe_place()\n"
 RENAMED = "import ctypes\nctypes.CDLL(None).prctl(15, b'pt_elastic')\n"
 FORKS = "import os\nos.fork()\n"
 FILLS = """
@@ -28,7 +27,11 @@ except OSError:
     pass
 """
 LEAVES = f"#!/bin/bash\nmktemp\nenv -i setsid bash -c 'exec -a {MARKED} sleep 1000' &\n"
-DEAF = f"#!/bin/bash\nmktemp\ntrap '' TERM INT HUP USR1\nbash -c 'exec -a {MARKED} sleep 1000'\n"
+STAYS = ": >$MARK/hangs-$$\nsleep 1000\n"
+DEAF = (
+    "#!/bin/bash\nmktemp\ntrap '' TERM INT HUP USR1\n: >$MARK/hangs-$$\n"
+    f"bash -c 'exec -a {MARKED} sleep 1000'\n"
+)
 ELEMENTS = {"passed": [], "failed": ["Failure"], "skipped": ["Skipped"], "error": ["Error"]}
 """The element of JUnit's XML for each state."""
 
@@ -72,8 +75,8 @@ def test_what_comes_of_a_check(image: Image, script: str, state: str, reported: 
 def test_a_check_that_fails_is_noticed_without_sigchld(image: Image, call: str) -> None:
     start = f"import os, signal, sys; signal.{call}; os.execvp(sys.argv[1], sys.argv[1:])"
     image.add("holds", HOLDS)
-    image.add("fails", "import sys; sys.exit('it does not')", timeout_seconds=20)
-    image.add("script", "#!/bin/bash\nexit 1\n", timeout_seconds=20)
+    image.add("fails", "import sys; sys.exit('it does not')")
+    image.add("script", "#!/bin/bash\nexit 1\n")
     ran = Ran(image.start("--json", "-", before=[sys.executable, "-c", start]))
     assert ran.states == {"holds": "passed", "fails": "failed", "script": "failed"}
     assert "it does not" in ran.check("fails")["reason"]
@@ -107,19 +110,21 @@ def test_each_check_is_reported_with_its_number_as_it_ends(
 def test_a_check_that_hangs_ends_with_its_stacks_and_the_rest_go_on(
     image: Image, script: str, process: str
 ) -> None:
+    processes_in_python = 2 if script.startswith(FORKS) else 1
+    image.end_only_what_hangs(processes_in_python)
     image.add("hangs", script, timeout_seconds=1)
     image.add("later", HOLDS)
     ran = image.run()
     assert ran.states == {"hangs": "failed", "later": "passed"}
     assert "not finished after 1 s" in ran.check("hangs")["reason"]
     stacks, _, processes = ran.check("hangs")["output"].partition("processes on")
-    processes_in_python = 2 if script.startswith(FORKS) else 1
     assert stacks.count("in the_place") == processes_in_python
     assert process in processes
     assert image.left() == []
 
 
 def test_a_check_that_hangs_on_a_full_disk_ends_with_its_stacks(image: Image, own: Path) -> None:
+    image.end_only_what_hangs()
     image.add("hangs", FILLS + HANGS, timeout_seconds=1)
     small = prepared("mount", f"mount -t tmpfs -o size=256k,{owned()} none {own}")
     ran = Ran(image.start("--json", "-", before=small, TMPDIR=str(own)))
@@ -128,12 +133,13 @@ def test_a_check_that_hangs_on_a_full_disk_ends_with_its_stacks(image: Image, ow
 
 @pytest.mark.parametrize(
     "script",
-    [LEAVES, LEAVES + "exit 1\n", LEAVES + "sleep 1000\n", DEAF],
+    [LEAVES, LEAVES + "exit 1\n", LEAVES + STAYS, DEAF],
     ids=["leaves", "leaves and fails", "leaves and hangs", "deaf"],  # the scripts hold a number
 )
 def test_nothing_is_left_of_a_check_whatever_it_does_to_stay(
     image: Image, own: Path, script: str
 ) -> None:
+    image.end_only_what_hangs()
     image.add("stays", script, timeout_seconds=1)
     assert str(own) in image.run(TMPDIR=str(own)).check("stays")["output"]
     assert image.left() == []
@@ -160,7 +166,7 @@ def test_interrupted_it_reports_what_was_done_and_leaves_nothing(image: Image, n
 @pytest.mark.parametrize(
     "script",
     [
-        LEAVES + "sleep 1000\n",
+        LEAVES + STAYS,
         "import tempfile, time\ntempfile.mkdtemp(prefix='tmp.')\ntime.sleep(1000)\n",
     ],
     ids=["a script", "Python"],

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,20 @@ STEP = {
     "SLURM_STEP_LAUNCHER_PORT": "40001",
 }
 """The variables that srun sets for every task of a step."""
-SECONDS = 60
+SECONDS = 300
+HANG = (
+    "open(os.environ['MARK'] + f'/hangs-{threading.get_native_id()}', 'wb').close()"
+    " or time.sleep(1000)"
+)
+"""An expression that says by a file that its thread hangs, and does."""
+HANGS = f"""
+import os, threading, time
+
+def the_place():
+    {HANG}
+
+the_place()
+"""
 ABOVE = """
 import os, time
 status = open(f"/proc/{os.getppid()}/stat").read()
@@ -47,15 +60,24 @@ class Image:
         (self.home / "checks/t").mkdir(parents=True)
         self.rows: list[dict[str, Any]] = []
 
-    def wait_shortly(self) -> None:
-        """Have this copy wait two seconds at most for ranks that end or answer late."""
-        self.edit(r"(?m)^(AFTER|LATE) = \d+$", r"\1 = 2", 2)
+    def wait_shortly(self, limit: str) -> None:
+        """Have this copy wait two seconds for ranks to end (AFTER) or to answer (LATE)."""
+        self.edit("local.py", rf"(?m)^{limit} = \d+$", f"{limit} = 2")
 
-    def edit(self, pattern: str, new: str, times: int) -> None:
-        """Change how this copy runs checks."""
-        file = self.home / "lib/lumi_inside/verify/local.py"
+    def end_only_what_hangs(self, threads: int = 1) -> None:
+        """Have this copy's time limits end a check only once as many threads are in HANG."""
+        hang = f"len(glob.glob(env['MARK'] + '/hangs-*')) >= {threads}"
+        self.edit(
+            "process.py",
+            r"over = (time\.monotonic\(\) - begun > seconds)",
+            rf"over = \1 and {hang}",
+        )
+
+    def edit(self, module: str, pattern: str, new: str) -> None:
+        """Change how this copy runs checks, in one place."""
+        file = self.home / "lib/lumi_inside/verify" / module
         text, count = re.subn(pattern, new, file.read_text())
-        assert count == times
+        assert count == 1
         file.write_text(text)
 
     def add(self, name: str, script: str, **changes: Any) -> None:
@@ -92,9 +114,17 @@ class Image:
         return Ran(self.start("--json", "-", *words, **env))
 
     def tasks(
-        self, *words: str, ranks: int = 4, before: Sequence[str] = (), **env: str
+        self,
+        *words: str,
+        ranks: int = 4,
+        absent: Collection[int] = (),
+        before: Sequence[str] = (),
+        **env: str,
     ) -> list[subprocess.Popen[str]]:
-        """Start lumi-verify as srun starts the tasks of a step, half of them on each node."""
+        """Start lumi-verify as srun starts the tasks of a step, half of them on each node.
+
+        Those of ``absent`` are not started.
+        """
         half = ranks // 2
         each = {"SLURM_STEP_NUM_TASKS": str(ranks), "SLURM_STEP_TASKS_PER_NODE": f"{half}(x2)"}
         return [
@@ -108,6 +138,7 @@ class Image:
                 SLURMD_NODENAME=NODES[rank // half],
             )
             for rank in range(ranks)
+            if rank not in absent
         ]
 
     def running(self) -> list[str]:
@@ -122,7 +153,7 @@ class Image:
 
     def left(self) -> list[str]:
         """Return what still runs, once those on their way went."""
-        end = time.monotonic() + 10
+        end = time.monotonic() + SECONDS
         while (processes := self.running()) and time.monotonic() < end:
             time.sleep(0.05)
         return processes
