@@ -178,7 +178,7 @@ def refused(complaint: str, *answers: Answer) -> list[str]:
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make repeated requests follow each other at once."""
     for kind in ("MANIFEST", "LAYER"):
-        limits = getattr(budget, kind)._replace(pauses=(0, 0, 0, 0), silence=0.5)
+        limits = getattr(budget, kind)._replace(pauses=(0, 0, 0, 0), silence=5)
         monkeypatch.setattr(budget, kind, limits)
 
 

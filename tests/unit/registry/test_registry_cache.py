@@ -35,7 +35,7 @@ TRANSFERS = ("MANIFEST", "TOKEN", "LAYER", "BLOB_STATE", "UPLOAD")
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nobody wait."""
     for name in TRANSFERS:
-        limits = getattr(budget, name)._replace(pauses=(0,), longest_pause=1, silence=1)
+        limits = getattr(budget, name)._replace(pauses=(0,), longest_pause=1)
         monkeypatch.setattr(budget, name, limits)
 
 
@@ -348,9 +348,14 @@ def test_a_registry_that_fails_is_not_asked_again(
 
 
 def test_a_registry_that_sends_nothing_is_not_waited_for(
-    registry: Registry, layer: Entry, own: Cache, other: Cache
+    registry: Registry,
+    layer: Entry,
+    own: Cache,
+    other: Cache,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     send([layer], own, registry)
+    monkeypatch.setattr(budget, "LAYER", budget.LAYER._replace(silence=1))
     ended = threading.Event()
 
     def hang(_: str, path: str) -> Reply | None:
