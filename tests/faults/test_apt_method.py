@@ -19,7 +19,7 @@ from ..unit.inside.verify.verifying import awaited
 
 UPSTREAM, MIRROR = "http://upstream.invalid/", "file:///srv/mirror/"
 CONFIGURATION = "601 Configuration\nConfig-Item: Acquire::http::Timeout=60\n\n"
-SECONDS = 10.0
+SECONDS = 120
 
 
 @pytest.fixture(scope="module")

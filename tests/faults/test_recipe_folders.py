@@ -19,7 +19,7 @@ from lumicontainer.system.files import recipe_folder
 from ..conftest import CHECK, HELLO, Write
 
 SECRET = "root:$y$j9T$never-print-this:19000:0:99999:7:::"
-SECONDS = 20
+SECONDS = 120
 """A reading that takes longer hangs."""
 
 FILES = {

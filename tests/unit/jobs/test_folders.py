@@ -83,7 +83,7 @@ def test_jobs_that_begin_at_once_remove_the_same_old_folders(tmp_path: Path) -> 
     together = threading.Barrier(8)
 
     def begin(_: int) -> None:
-        together.wait(30)
+        together.wait(120)
         job_that_ends_well(parent)
 
     with ThreadPoolExecutor(8) as threads:

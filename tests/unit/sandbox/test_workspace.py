@@ -71,14 +71,14 @@ def test_a_tree_in_removal_is_not_taken_over(root: Path, monkeypatch: pytest.Mon
     def remove_slowly(folder: Path) -> None:
         if folder.name == f".{left.name}" and threading.current_thread() is other:
             removing.set()
-            assert go_on.wait(30)
+            assert go_on.wait(120)
         remove(folder)
 
     monkeypatch.setattr(workspace, "remove_tree", remove_slowly)
     other = threading.Thread(target=leave_tree, args=("two",))
     other.start()
     try:
-        assert removing.wait(30), "a build that leaves a tree removes the others"
+        assert removing.wait(120), "a build that leaves a tree removes the others"
         with workspace.workspace("one") as place:
             assert not place.sandbox.exists()
     finally:
@@ -104,7 +104,7 @@ def test_of_builds_of_one_recipe_that_end_at_once_one_leaves_its_tree(root: Path
     def build() -> None:
         with workspace.workspace("one") as place:
             (place.sandbox / "tree").mkdir(parents=True)
-            together.wait(30)
+            together.wait(120)
 
     with ThreadPoolExecutor(8) as threads:
         assert list(threads.map(lambda _: build(), range(8))) == [None] * 8

@@ -93,7 +93,7 @@ def test_what_a_handler_of_the_caller_raises_lets_the_work_clean_up(call: Call) 
     async def work() -> None:
         try:
             os.kill(os.getpid(), signal.SIGALRM)
-            await asyncio.wait_for(asyncio.Event().wait(), 10)
+            await asyncio.wait_for(asyncio.Event().wait(), 120)
         except asyncio.CancelledError:
             os.kill(os.getpid(), signal.SIGALRM)
             await asyncio.sleep(0.1)
@@ -122,7 +122,7 @@ def test_what_a_receiver_of_events_raises_ends_steps_that_are_silent(
     async def silent(name: str) -> None:
         with progress.step(name):
             try:
-                await asyncio.wait_for(asyncio.Event().wait(), 10)
+                await asyncio.wait_for(asyncio.Event().wait(), 120)
             except asyncio.CancelledError:
                 ended.append(name)
                 raise

@@ -21,8 +21,8 @@ from lumicontainer.system.programs.patience import LONGEST, SILENCE, Limit, Pati
 
 pytestmark = pytest.mark.slow
 
-BRIEF, PATIENT = Patience(0.4), Patience(3)
-NOW_AND_THEN = "for i in {1..35}; do echo x >>%s; sleep 0.1; done; exit 3"
+BRIEF, PATIENT = Patience(0.4), Patience(10)
+NOW_AND_THEN = "for i in {1..35}; do echo x >>%s; sleep 0.3; done; exit 3"
 
 
 class OnceItHangs(Patience):
@@ -148,7 +148,7 @@ def test_control_characters_of_commands_stay_out_of_what_is_reported(mark: str) 
         assert child.stdout.readline()  # Until then the kernel may show no command.
         report = process_tree.report(child.pid)
         process_tree.kill(child.pid)
-        assert child.wait(10) == -signal.SIGKILL
+        assert child.wait(120) == -signal.SIGKILL
     assert mark in report
     assert "\x1b" not in report
 

@@ -24,7 +24,7 @@ FILL = 'mkdir -p "$TRITON_CACHE_DIR/x" && echo >"$TRITON_CACHE_DIR/x/y"; '
 WAIT = FILL + "echo here; read -r _"
 OWN = f"lumi-{os.geteuid()}"
 HOME = f"{OWN}-1.0-once"
-SECONDS = 20
+SECONDS = 120
 
 Rank = Callable[..., "subprocess.Popen[str]"]
 
@@ -192,7 +192,7 @@ def test_sixteen_ranks_start_and_end_at_once(rank: Rank, node: Path, tmp_path: P
     step = seen.step(0, "nid005001", count, str(count), 1)
     tasks = [{**step, **seen.task(number, number, 0)} for number in range(count)]
     ranks = [rank(0, text, "--log-dir", logs, **task) for task in tasks]
-    assert [each.wait(120) for each in ranks] == [0] * count
+    assert [each.wait(SECONDS) for each in ranks] == [0] * count
     for number in range(count):
         printed = (logs / f"1.0-rank{number:02}.out").read_text()
         assert printed == f"{node}/{HOME}/miopen\n{node}/{HOME}/triton\n"

@@ -25,7 +25,7 @@ from .. import seen
 
 KEY = b"what this step alone knows"
 CHECKS = "those of this image"
-SOON = 10
+SOON = 120
 
 Join = Callable[..., Connection]
 
@@ -96,7 +96,7 @@ def test_halting_and_the_end_are_heard(rank0: Server, join: Join) -> None:
 def test_waiting_ends_when_its_time_is_over(rank0: Server) -> None:
     begun = time.monotonic()
     rank0.await_all(0.3)
-    assert 0.2 < time.monotonic() - begun < 5
+    assert 0.2 < time.monotonic() - begun < SOON
     assert rank0.order(1, "t/x").exception(SOON).args == ("it never joined",)  # type: ignore[union-attr]
 
 
