@@ -12,6 +12,7 @@ from lumicontainer.image.assembly import layout, tree
 from lumicontainer.image.assembly.codecs import CODECS
 from lumicontainer.image.assembly.content import Files, read_fragment
 from lumicontainer.image.assembly.layout import NOTHING, STORED_DATA, SUPERBLOCK_SIZE
+from lumicontainer.image.assembly.memory import garbage_collector_off
 from lumicontainer.image.assembly.reader import Fragment, Squashfs, read_squashfs
 from lumicontainer.image.assembly.tree import Node
 from lumicontainer.image.assembly.writer import Encoding, OwnersError, Placed, write_tables
@@ -89,6 +90,7 @@ class Assembly:
         self.files: Files | None = None
         """The files of the image, when it is finished."""
 
+    @garbage_collector_off()
     def begin(
         self, lowest: Squashfs, replaced: Iterable[str], announce: Announce = lambda _: None
     ) -> None:
@@ -103,6 +105,7 @@ class Assembly:
         self._bound(self._data.end)
         self._data.copy(lowest, announce)
 
+    @garbage_collector_off()
     def finish(self, layers: Sequence[Squashfs]) -> int:
         """Add the other layers, write the tables, and return the size."""
         begun = [node for layer in self._lowest for node in layer.files if node.links]
