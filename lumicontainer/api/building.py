@@ -41,6 +41,7 @@ from lumicontainer.sandbox.builder import Builder
 from lumicontainer.sandbox.failures.causes import naming_causes
 from lumicontainer.sandbox.workspace import workspace
 from lumicontainer.system import units
+from lumicontainer.system.connections import Connections
 from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.programs.patience import read_patience
 from lumicontainer.system.terminal.progress import Progress
@@ -264,11 +265,12 @@ def _open_builder(order: BuildOrder, on_progress: OnProgress | None) -> Iterator
     mirrors = read_mirrors(options.mirrors)
     choice = runtimes.choose(order.output.runtime(options.runtime))
     choice.runtime.require_plan(plan)
-    store, shared = Cache(cache_root()).open(), tuple(exchange.find_caches(options.cache_from))
+    store = Cache(cache_root()).open()
     # Only steps require it; meanwhile the cached layers are checked.
     release = plan.bootstrap.release if plan.bootstrap.by_debootstrap else ""
     recipe = plan.resolved.recipe.name
     with (
+        Connections() as connections,
         ThreadPoolExecutor(1) as thread,
         progress_of(on_progress) as progress,
         workspace(recipe, progress.say, runtime=choice.runtime.name) as place,
@@ -288,7 +290,7 @@ def _open_builder(order: BuildOrder, on_progress: OnProgress | None) -> Iterator
             jobs=options.jobs,
             fresh=options.rebuild,
             secrets=secrets,
-            shared=shared,
+            shared=tuple(exchange.find_caches(options.cache_from, connections)),
             compile_jobs=order.compile_jobs,
             job=order.job,
         )
@@ -331,13 +333,14 @@ def _preview(order: BuildOrder, job: BuildJob | None) -> PlannedBuild:
         if runtime := order.options.runtime:
             runtimes.usable(runtime)
         words = sending.submitted(order.plan, job) if job else ()
-    shared = tuple(exchange.find_caches(order.options.cache_from))
     if order.current or order.options.rebuild:
         return PlannedBuild(order, {}, words)
-    for source in shared:
-        source.require()
-    stack = known_stack(order.plan, Cache(cache_root()), shared)
-    warnings = (*order.warnings, *doubts(order.plan, stack, shared))
+    with Connections() as connections:
+        shared = tuple(exchange.find_caches(order.options.cache_from, connections))
+        for source in shared:
+            source.require()
+        stack = known_stack(order.plan, Cache(cache_root()), shared)
+        warnings = (*order.warnings, *doubts(order.plan, stack, shared))
     taken = {each.key: each.publisher for each in stack if each.publisher}
     return PlannedBuild(replace(order, warnings=warnings), taken, words)
 

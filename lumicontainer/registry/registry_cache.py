@@ -32,6 +32,7 @@ from lumicontainer.registry.remote_image import RemoteImage
 from lumicontainer.registry.transfers import Transfers
 from lumicontainer.system import budget
 from lumicontainer.system.budget import LimitError, Total
+from lumicontainer.system.connections import Connections
 
 _UNREACHABLE = "the build makes its layers itself: it cannot take any of the registry"
 
@@ -51,17 +52,22 @@ class RegistryCache:
     """
 
     def __init__(
-        self, reference: ImageName, vouchers: Vouchers, *, trusts_writers: bool = False
+        self,
+        reference: ImageName,
+        vouchers: Vouchers,
+        connections: Connections | None = None,
+        *,
+        trusts_writers: bool = False,
     ) -> None:
         self._reference, self._vouchers = reference, vouchers
-        self._trusts_writers = trusts_writers
+        self._trusts_writers, self._connections = trusts_writers, connections
         self._failure: DownloadError | HostError | None = None
 
     @classmethod
-    def named(cls, reference: ImageName) -> "RegistryCache":
+    def named(cls, reference: ImageName, connections: Connections | None) -> "RegistryCache":
         """Return a cache with the trust that the environment names."""
         trusts_writers = reference.repository in trusted.trusted_registries()
-        return cls(reference, Vouchers.named(), trusts_writers=trusts_writers)
+        return cls(reference, Vouchers.named(), connections, trusts_writers=trusts_writers)
 
     def require(self) -> None:
         """Do nothing: the first request says whether the registry answers."""
@@ -135,7 +141,7 @@ class RegistryCache:
 
     @cached_property
     def _client(self) -> Client:
-        return Client(host_trust(), find_login(self._reference))
+        return Client(host_trust(), find_login(self._reference), self._connections)
 
     @cached_property
     def _remote(self) -> RemoteImage:

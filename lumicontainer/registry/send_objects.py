@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ from lumicontainer.registry.remote_image import RemoteImage, content_of
 from lumicontainer.registry.transfers import Transfers
 from lumicontainer.system import budget, flock
 from lumicontainer.system.budget import Total
+from lumicontainer.system.connections import Connections
 from lumicontainer.system.files.regular import open_regular
 from lumicontainer.system.terminal.progress import Progress
 
@@ -63,9 +65,11 @@ def send_objects(
         with (
             progress.work("cache-to") as task,
             reporting("cannot send layers to the registry", reference, login),
+            Connections() as connections,
             Transfers(sum(entry.size for entry in entries), task.reached) as transfers,
         ):
-            remote = RemoteImage(reference, Client(host_trust(), login), Total(budget.IMAGE))
+            client = Client(host_trust(), login, connections)
+            remote = RemoteImage(reference, client, Total(budget.IMAGE))
             for entry in entries:
                 states[entry.name] = _send(entry, store, remote, key, transfers)
     except (DownloadError, HostError, SpaceError) as error:
@@ -79,8 +83,9 @@ def send_objects(
 
 
 def _send(entry: Entry, store: Cache, remote: RemoteImage, key: str, transfers: Transfers) -> str:
-    """Send an object unless the registry has it; return its state."""
-    if _has(remote, entry.name):
+    """Send what the registry lacks of an object; return its state."""
+    there = _read(remote, entry.name)
+    if there and _has_files(remote, there, transfers):
         transfers.add(entry.size)
         return PRESENT
     held = flock.shared(store.use_lock(entry.name))
@@ -99,17 +104,23 @@ def _send(entry: Entry, store: Cache, remote: RemoteImage, key: str, transfers: 
         if held is not None:
             os.close(held)
     remote.send_missing(content_of(CONFIG))
-    remote.put_manifest(manifest.write(), entry.name)
+    # The same object may be signed there.
+    if not there or there.sums != manifest.sums:
+        remote.put_manifest(manifest.write(), entry.name)
     return SENT
 
 
-def _has(remote: RemoteImage, name: str) -> bool:
-    """Return whether the registry has an object; what is no object is replaced."""
+def _read(remote: RemoteImage, name: str) -> ObjectManifest | None:
+    """Return the object that the registry has by a name; None for none, or what is no object."""
     body = read_object_manifest(remote, name)
-    try:
-        return body is not None and bool(read_object(body))
-    except Damaged:
-        return False
+    with suppress(Damaged):
+        return read_object(body) if body is not None else None
+    return None
+
+
+def _has_files(remote: RemoteImage, manifest: ObjectManifest, transfers: Transfers) -> bool:
+    asked = [transfers.start(remote.has_blob, file.digest) for file in manifest.files]
+    return all(each.result() for each in asked)
 
 
 def _describe(folder: Path, key: str) -> ObjectManifest:

@@ -1,10 +1,12 @@
 """Keep connections to servers between requests: urllib closes each after one."""
 
 import select
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from http.client import HTTPConnection, HTTPResponse
+from itertools import chain
 from socket import socket
 from threading import Lock
 from typing import Any, Self
@@ -13,6 +15,8 @@ Ended = Callable[[bool], None]
 """Gets, at the end of an answer, whether the connection can serve another request."""
 Connect = Callable[..., HTTPConnection]
 """Makes a connection to a host."""
+_LONGEST_WAIT = 30.0
+"""Seconds after which servers, and routers on the way, may have forgotten a connection."""
 
 
 class Connections:
@@ -22,7 +26,8 @@ class Connections:
     """
 
     def __init__(self) -> None:
-        self._waiting: defaultdict[object, list[HTTPConnection]] = defaultdict(list)
+        self._waiting: defaultdict[object, list[tuple[HTTPConnection, float]]] = defaultdict(list)
+        """By server: connections, and the end of the time for which each waits."""
         self._lock = Lock()
 
     def __enter__(self) -> Self:
@@ -30,19 +35,20 @@ class Connections:
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
-            for each in (each for waiting in self._waiting.values() for each in waiting):
-                each.close()
+            for pair in chain.from_iterable(self._waiting.values()):
+                pair[0].close()
             self._waiting.clear()
 
     def take(self, server: object) -> HTTPConnection | None:
         """Return a connection to a server that is still open, if there is one."""
-        while connection := self._pop(server):
-            if not _has_ended(connection):
+        while pair := self._pop(server):
+            connection, end = pair
+            if time.monotonic() < end and not _has_ended(connection):
                 return connection
             connection.close()
         return None
 
-    def _pop(self, server: object) -> HTTPConnection | None:
+    def _pop(self, server: object) -> tuple[HTTPConnection, float] | None:
         with self._lock:
             waiting = self._waiting[server]
             return waiting.pop() if waiting else None
@@ -50,7 +56,7 @@ class Connections:
     def keep(self, server: object, connection: HTTPConnection) -> None:
         """Let a connection wait for another request."""
         with self._lock:
-            self._waiting[server].append(connection)
+            self._waiting[server].append((connection, time.monotonic() + _LONGEST_WAIT))
 
 
 def _has_ended(connection: HTTPConnection) -> bool:

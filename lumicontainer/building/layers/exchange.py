@@ -13,21 +13,25 @@ from lumicontainer.errors import InputError, Problem
 from lumicontainer.registry.image_name import parse_repository
 from lumicontainer.registry.registry_cache import RegistryCache
 from lumicontainer.registry.send_objects import SentObjects, send_objects
+from lumicontainer.system.connections import Connections
 from lumicontainer.system.terminal.progress import Progress
 
 _FROM, _TO = "--cache-from", "--cache-to"
 
 
-def find_caches(registries: Sequence[str]) -> Iterator[LayerSource]:
+def find_caches(
+    registries: Sequence[str], connections: Connections | None = None
+) -> Iterator[LayerSource]:
     """Yield the shared cache that the environment names, if it does, and those in registries.
 
+    Registries are asked by ``connections`` that wait between requests, if they are given.
     Raises ``InputError`` for a text that names no cache, ``HostError`` for trust that others could
     change.
     """
     if shared := SharedCache.named():
         yield shared
     for text in registries:
-        yield RegistryCache.named(parse_repository(text, _FROM))
+        yield RegistryCache.named(parse_repository(text, _FROM), connections)
 
 
 def require_target(registry: str, key: str) -> None:

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from lumicontainer.host.transfers import Client, HttpRequest
+from lumicontainer.system import connections as connections_module
 from lumicontainer.system.budget import Transfer
 from lumicontainer.system.connections import Connections
 
@@ -85,6 +86,17 @@ def test_requests_follow_each_other_on_one_connection(server: Server) -> None:
 def test_a_client_without_connections_opens_one_for_each_request(server: Server) -> None:
     for _ in range(3):
         Client(None).read(f"{server.url}/a", LIMITS, {})
+    assert server.connections == 3
+
+
+def test_a_connection_that_waited_too_long_is_not_used(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections_module, "_LONGEST_WAIT", 0)
+    with Connections() as connections:
+        client = Client(None, connections=connections)
+        for _ in range(3):
+            client.read(f"{server.url}/a", LIMITS, {})
     assert server.connections == 3
 
 

@@ -21,7 +21,9 @@ from lumicontainer.registry.cutting import digest_of_bytes
 from lumicontainer.registry.image_name import ImageName, parse_repository
 from lumicontainer.registry.registry_cache import RegistryCache
 from lumicontainer.registry.send_objects import LEFT, PRESENT, SENT, SentObjects, send_objects
+from lumicontainer.registry.transfers import THREADS
 from lumicontainer.system import budget, flock
+from lumicontainer.system.connections import Connections
 from lumicontainer.system.terminal.progress import Progress
 
 from ...faults.test_shared_cache import allowed, files, new_key
@@ -80,10 +82,12 @@ def states(sent: SentObjects) -> list[str]:
     return [each.state for each in sent.objects]
 
 
-def trusting(registry: Registry, vouchers: Vouchers | None = None) -> RegistryCache:
+def trusting(
+    registry: Registry, vouchers: Vouchers | None = None, connections: Connections | None = None
+) -> RegistryCache:
     """Return the cache as somebody sees it who trusts all its writers, or these alone."""
-    named = vouchers or Vouchers()
-    return RegistryCache(reference(registry), named, trusts_writers=vouchers is None)
+    words = (reference(registry), vouchers or Vouchers(), connections)
+    return RegistryCache(*words, trusts_writers=vouchers is None)
 
 
 def taken(cache: RegistryCache, name: str, store: Cache) -> Entry:
@@ -117,6 +121,23 @@ def test_an_object_is_taken_byte_for_byte(
     assert files(taken(cache, layer.name, other).folder) == files(layer.folder)
 
 
+def test_an_object_goes_and_comes_by_few_connections(
+    registry: Registry, own: Cache, other: Cache, tmp_path: Path
+) -> None:
+    registry.keeps = True
+    entries = [put_layer(own, tmp_path, key) for key in ("one", "two", "three")]
+    send(entries, own, registry)
+    # The main thread has one, and one more asks whether the registry speaks https.
+    most = THREADS + 2
+    assert registry.connections <= most < len(registry.requests)
+    begun, asked = registry.connections, len(registry.requests)
+    with Connections() as connections:
+        cache = trusting(registry, connections=connections)
+        for each in entries:
+            taken(cache, each.name, other)
+    assert registry.connections - begun <= most < len(registry.requests) - asked
+
+
 def test_what_is_there_already_is_not_sent(registry: Registry, layer: Entry, own: Cache) -> None:
     send([layer], own, registry)
     registry.received = 0
@@ -130,6 +151,17 @@ def test_what_is_no_object_is_replaced(
     registry.manifests[layer.name] = b"{}"
     assert states(send([layer], own, registry)) == [SENT]
     assert taken(trusting(registry), layer.name, other).digest == layer.digest
+
+
+def test_a_file_that_the_registry_lost_is_sent_again_and_the_signature_stays(
+    registry: Registry, layer: Entry, own: Cache, other: Cache, tmp_path: Path
+) -> None:
+    key = new_key(tmp_path, "alice")
+    send([layer], own, registry, key)
+    del registry.blobs[digest_of_bytes(layer.layer.read_bytes())]
+    assert states(send([layer], own, registry)) == [SENT]
+    cache = trusting(registry, Vouchers(allowed(tmp_path, key)))
+    assert taken(cache, layer.name, other).publisher == "alice@example.org"
 
 
 def test_an_object_that_nobody_sent_is_missing(
