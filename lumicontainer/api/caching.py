@@ -11,16 +11,19 @@ from typing import Any, NamedTuple, TypeAlias
 
 from lumicontainer.api.recipes import RecipeRequest
 from lumicontainer.api.values import OnProgress, progress_of
+from lumicontainer.building.layers.exchange import find_caches
 from lumicontainer.cache import explain, written
 from lumicontainer.cache.downloads import Download, downloads, remove_partial
 from lumicontainer.cache.explain import InputChange, Needed
 from lumicontainer.cache.objects import Entry, object_name
 from lumicontainer.cache.shared.shared import SharedCache
+from lumicontainer.cache.shared.source import find_offered
 from lumicontainer.cache.store import Cache
 from lumicontainer.cache.usage import size_limit, uses
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.jobs import folders
+from lumicontainer.system.connections import Connections
 from lumicontainer.system.files import no_links
 from lumicontainer.system.files.user_cache import cache_root
 
@@ -251,18 +254,25 @@ def _leftovers(store: Cache) -> dict[str, Sequence[Path]]:
     }
 
 
-def explain_cache(request: RecipeRequest) -> Explanation:
-    """Return which steps of a recipe are cached, and why the first of the others is not."""
+def explain_cache(request: RecipeRequest, registries: Sequence[str] = ()) -> Explanation:
+    """Return which steps of a recipe are cached, and why the first of the others is not.
+
+    ``registries`` are caches such as ``oci://registry.example.org/project/layers``.
+    """
     plan = planned(request.resolve())
     entries, shared = _latest_first(Cache(cache_root())), SharedCache.named()
-    if shared:
-        shared.require()
-        entries = [*shared.entries(), *entries]
-    parts = explain.walk(plan, entries)
-    first = next((part for part in parts if part.state == explain.MISSING), None)
+    with Connections() as connections:
+        sources = tuple(find_caches(registries, connections))
+        for source in sources:
+            source.require()
+        entries = [*(shared.entries() if shared else ()), *entries]
+        parts = explain.walk(plan, entries, lambda name: find_offered(name, sources))
+        first = next((part for part in parts if part.state == explain.MISSING), None)
+        doubt = None
+        if first:
+            name = object_name(first.key, first.below or "")
+            doubts = (source.doubt(name, first.name) for source in sources)
+            doubt = next(filter(None, doubts), None)
     nearest = explain.closest(first, entries) if first else None
     changes = explain.changes(first, nearest) if first and nearest else []
-    doubt = None
-    if shared and first:
-        doubt = shared.doubt(object_name(first.key, first.below or ""), first.name)
     return Explanation(plan.resolved.recipe.name, parts, first, nearest, changes, doubt)

@@ -67,17 +67,30 @@ def _is_file(value: Any) -> bool:
     return isinstance(value, list | tuple) and len(value) == len(("mode", "digest"))
 
 
-def walk(plan: Plan, entries: Iterable[Entry]) -> list[Needed]:
-    """Return the objects that a build of the plan needs, in order."""
+def walk(
+    plan: Plan, entries: Iterable[Entry], look: Callable[[str], Entry | None] = lambda _: None
+) -> list[Needed]:
+    """Return the objects that a build of the plan needs, in order.
+
+    ``look`` returns an object by its name that ``entries`` do not have, or None.
+    """
     cached = {entry.name: entry for entry in entries}
     keys = {entry.key for entry in cached.values()}
     parts: list[Needed] = []
+
+    def find(key: str, below: str | None) -> Entry | None:
+        if below is None:
+            return None
+        name = object_name(key, below)
+        if name not in cached and (entry := look(name)):
+            cached[name] = entry
+        return cached.get(name)
 
     def add(
         name: str, kind: str, key: str, inputs: Mapping[str, Any], below: str | None
     ) -> str | None:
         """Add an object; return the digest of its tree, or None if it is not cached."""
-        entry = cached.get(object_name(key, below)) if below is not None else None
+        entry = find(key, below)
         state = OPEN if below is None and key in keys else MISSING
         publisher = entry.publisher if entry else ""
         if entry:
@@ -89,8 +102,7 @@ def walk(plan: Plan, entries: Iterable[Entry]) -> list[Needed]:
     trees = {plan.base_key: tree}
     for step in plan.steps:
         below, wheels = tree, step.compiled
-        is_cached = below is not None and object_name(step.key, below) in cached
-        if wheels and not is_cached:
+        if wheels and not find(step.key, below):
             add(wheels.name, "wheels", wheels.key, wheels.inputs, trees[wheels.parent])
         tree = trees[step.key] = add(step.name, "layer", step.key, step.inputs, below)
     return parts

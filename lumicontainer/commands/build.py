@@ -62,11 +62,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_cache_options(parser: argparse.ArgumentParser) -> None:
-    add, name = parser.add_argument, "oci://HOST/NAME"
-    summary = "take layers and wheels that trusted users have sent there; can be repeated"
-    add("--cache-from", metavar=name, **context.REPEATED, help=summary)
+    add = parser.add_argument
+    context.add_options(parser, "--cache-from")
     summary = "send the layers and wheels of the image there at the end"
-    add("--cache-to", metavar=name, default="", help=summary)
+    add("--cache-to", metavar=context.REGISTRY, default="", help=summary)
     summary = "sign what --cache-to sends by an SSH key, so that other users can trust the key"
     add("--cache-sign", metavar="KEY", default="", help=summary)
 

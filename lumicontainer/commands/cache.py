@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action.add_argument("--shared", action="store_true", help=summary)
     summary = "with --shared: also what others published, where you may write to it"
     prune.add_argument("--others", action="store_true", help=summary)
-    context.add_options(why, *context.RECIPE)
+    context.add_options(why, *context.RECIPE, "--cache-from")
     context.add_options(verify, "--progress")
     for action in (listing, verify, prune, why, _add_publish(actions)):
         context.add_options(action, "--json")
@@ -215,7 +215,8 @@ def _print_pruned(pruned: Pruned, why: str) -> None:
 
 
 def _explain(arguments: argparse.Namespace) -> None:
-    explanation = caching.explain_cache(context.request_of(RecipeRequest, arguments))
+    request = context.request_of(RecipeRequest, arguments)
+    explanation = caching.explain_cache(request, arguments.cache_from)
     context.print_result(explanation, arguments, _print_explanation)
 
 

@@ -21,6 +21,7 @@ class _Result(Protocol):
 
 
 P = TypeVar("P", bound=_Result)
+REGISTRY = "oci://HOST/NAME"
 REPEATED: Mapping[str, Any] = {"action": "append", "default": []}
 """Settings of an option that can be repeated."""
 RECIPE = ("recipe", "--platform", "--profile", "--set", "--recipes")
@@ -92,6 +93,11 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
         "dest": "mirrors",
         "help": "read URLs that begin with FROM from TO instead, a URL or a folder of this host; "
         "can be repeated; ~/.config/lumicontainer/mirrors.yaml holds permanent ones",
+    },
+    "--cache-from": {
+        "metavar": REGISTRY,
+        **REPEATED,
+        "help": "take layers and wheels that trusted users have sent there; can be repeated",
     },
     "--progress": {
         "choices": FORMS,

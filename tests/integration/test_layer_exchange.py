@@ -76,6 +76,17 @@ def test_who_trusts_the_signer_builds_nothing(team: Team, here: str, tmp_path: P
     assert "published by alice@example.org" in stderr
 
 
+def test_explain_says_what_a_build_would_take(team: Team, here: str, tmp_path: Path) -> None:
+    team.build("--cache-to", here)
+    words = ("cache", "explain", "small", "--recipes", team.recipes, "--cache-from", here)
+    empty = {"LUMICONTAINER_CACHE": str(tmp_path / "empty")}
+    trusted = lumicontainer(*words, env={**empty, OWNERS: here}, code=0).stdout
+    assert trusted.count(f"in the shared cache, from {here}\n") == len(STEPS)
+    doubted = lumicontainer(*words, env=empty, code=0)
+    assert "'base' is missing" in doubted.stdout
+    assert f"export {OWNERS}={here}" in doubted.stderr
+
+
 def listing(sent: dict[str, Any], steps: set[str], file: Path) -> dict[str, str]:
     """List the objects of some steps that were sent; return the variable that trusts these."""
     names = (each["name"] for each in sent["sent"] if each["step"] in steps)

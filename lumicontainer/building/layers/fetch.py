@@ -8,7 +8,7 @@ from lumicontainer.building import disk_space
 from lumicontainer.cache.explain import stack_of
 from lumicontainer.cache.integrity import Damaged
 from lumicontainer.cache.objects import Entry, object_name
-from lumicontainer.cache.shared.source import LayerSource, Untrusted
+from lumicontainer.cache.shared.source import LayerSource, Untrusted, find_offered
 from lumicontainer.cache.store import Cache
 from lumicontainer.core.plan.steps import BASE, Plan
 from lumicontainer.errors import DownloadError, HostError, Problem, SpaceError
@@ -26,8 +26,7 @@ def known_stack(plan: Plan, store: Cache, shared: Sequence[LayerSource]) -> list
     """
 
     def look(name: str) -> Entry | None:
-        offered = (source.entry(name) for source in shared)
-        return store.entry(name) or next(filter(None, offered), None)
+        return store.entry(name) or find_offered(name, shared)
 
     return list(stack_of(plan, look))
 

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -44,6 +44,11 @@ class LayerSource(Protocol):
 
     def refusal(self, name: str, step: str, error: Exception) -> Problem:
         """Return the warning that an object is not taken because of an error of ``take``."""
+
+
+def find_offered(name: str, sources: Sequence[LayerSource]) -> Entry | None:
+    """Return an object of the first cache of others that has it; None if none has."""
+    return next(filter(None, (source.entry(name) for source in sources)), None)
 
 
 def keep_copy(

@@ -3,6 +3,7 @@
 import copy
 import hashlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from lumicontainer.cache.explain import (
     CACHED,
     MISSING,
     OPEN,
+    SHARED,
     Needed,
     changes,
     closest,
@@ -71,6 +73,18 @@ def reason(plan: Plan, entries: list[Entry]) -> tuple[str, str]:
 def test_of_an_empty_cache_everything_is_missing(resolved: Resolve) -> None:
     plan = make_plan(resolved(COMPILED), ())
     assert states(plan, []) == dict.fromkeys((*PARTS, "lumicontainer"), MISSING)
+
+
+def test_what_others_have_is_theirs(resolved: Resolve) -> None:
+    plan = make_plan(resolved(COMPILED), ())
+    base, *rest = (replace(each, publisher="alice") for each in built(plan))
+    theirs = {each.name: each for each in rest}
+    parts = walk(plan, [replace(base, publisher="")], theirs.get)
+    assert {each.name: (each.state, each.publisher) for each in parts} == {
+        "base": (CACHED, ""),
+        "greet": (SHARED, "alice"),
+        "lumicontainer": (SHARED, "alice"),
+    }
 
 
 def test_after_a_build_everything_is_cached_and_no_wheels_are_wanted(resolved: Resolve) -> None:
