@@ -1,12 +1,14 @@
 """Share images by registries: push and pull."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lumicontainer.api.values import OnProgress, progress_of
 from lumicontainer.building.file_output import FileOutput, check_output
-from lumicontainer.errors import InputError, Problem
+from lumicontainer.cache.store import Cache
+from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.host.site import host_trust
 from lumicontainer.host.transfers import Client
 from lumicontainer.image import sif
@@ -22,6 +24,8 @@ from lumicontainer.registry.remote_image import RemoteImage
 from lumicontainer.system import budget
 from lumicontainer.system.budget import Total
 from lumicontainer.system.connections import Connections
+from lumicontainer.system.files.user_cache import cache_root
+from lumicontainer.trust.statement import read_provenance
 
 PARTS, WHOLE, ORDINARY = "parts", "sif", "oci"
 FORMS = (PARTS, WHOLE, ORDINARY)
@@ -89,13 +93,14 @@ def push(request: PushRequest, on_progress: OnProgress | None = None) -> SharedI
         if config:
             pushed = push_oci_image(*words, config, bill=bill)
         else:
-            pushed = push_image(*words, whole=request.form == WHOLE, bill=bill)
+            whole, layers = request.form == WHOLE, _layers_of(request.image)
+            pushed = push_image(*words, whole=whole, bill=bill, layers=layers)
     name = str(reference.by_digest(pushed.digest))
     return SharedImage(name, *pushed, request.image.absolute())
 
 
 def pull(request: PullRequest, on_progress: OnProgress | None = None) -> SharedImage:
-    """Pull an image: take what is at the output's place, and fetch the rest.
+    """Pull an image: take what the output's place and the cache have, and fetch the rest.
 
     Raises ``InputError`` if the output would replace another file, and ``DownloadError`` if the
     registry does not have the image, or another one than its manifest says.
@@ -112,8 +117,23 @@ def pull(request: PullRequest, on_progress: OnProgress | None = None) -> SharedI
     ):
         client = Client(host_trust(), login, connections)
         repository = RemoteImage(reference, client, Total(budget.IMAGE))
-        pulled = pull_image(repository, output, progress)
+        pulled = pull_image(repository, output, progress, _find_cache())
     return SharedImage(str(reference.by_digest(pulled.digest)), *pulled, output)
+
+
+def _layers_of(image: Path) -> list[str]:
+    """Return the sha256 of the layers that an image was assembled of, as far as it states them."""
+    with suppress(InputError):
+        if provenance := read_provenance(image):
+            return [each.sha256 for each in provenance.layers]
+    return []
+
+
+def _find_cache() -> Cache | None:
+    """Return the user's cache; None without one that only the user can write to."""
+    with suppress(HostError):
+        return Cache(cache_root())
+    return None
 
 
 def _output_for(reference: ImageName) -> Path:

@@ -30,8 +30,8 @@ from typing import Any, Self
 
 from lumicontainer.cache import drafts, pruning, written
 from lumicontainer.cache.downloads import Download, downloads
-from lumicontainer.cache.integrity import Damaged, prove, sha256
-from lumicontainer.cache.objects import ENTRY, LARGEST, SUMS, Entry, parse_entry
+from lumicontainer.cache.integrity import Damaged, prove, sha256, sums_of
+from lumicontainer.cache.objects import ENTRY, LARGEST, LAYER, SUMS, Entry, parse_entry
 from lumicontainer.system import flock
 from lumicontainer.system.files.ages import seconds_since
 from lumicontainer.system.files.regular import open_no_link
@@ -92,6 +92,15 @@ class Cache:
     def entries(self) -> Iterator[Entry]:
         """Yield every object."""
         yield from filter(None, map(self.entry, self.names()))
+
+    def layers(self, digests: Collection[str]) -> Iterator[Path]:
+        """Yield a squashfs for each of these sha256 that a layer has; no byte is verified."""
+        wanted = {*digests}
+        for name in self.names():
+            with contextlib.suppress(OSError, Damaged):
+                if (digest := sums_of(_read(self.folder(name) / SUMS)).get(LAYER)) in wanted:
+                    wanted.discard(digest)
+                    yield self.folder(name) / LAYER
 
     def proven(self, name: str) -> Entry | None:
         """Return a verified object; None if it is missing, or damaged and so moved aside."""

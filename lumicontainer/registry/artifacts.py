@@ -28,7 +28,9 @@ EMPTY = "application/vnd.oci.empty.v1+json"
 CONFIG = b"{}"
 TITLE = "org.opencontainers.image.title"
 SHA256, SIZE = "org.lumicontainer.sif.sha256", "org.lumicontainer.sif.size"
+LAYERS = "org.lumicontainer.sif.layers"
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
+_SHA256 = re.compile(r"\b[0-9a-f]{64}\b")
 _MOST_PARTS = 50_000
 
 
@@ -38,29 +40,31 @@ class Artifact(NamedTuple):
     pieces: Sequence[Piece]
     size: int
     sha256: str
+    layers: Sequence[str] = ()
+    """The sha256 of the squashfs of each layer that was assembled; a cache may have some."""
 
 
-def write_manifest(image: CutImage, name: str, *, whole: bool) -> bytes:
+def write_manifest(image: CutImage, name: str, *, whole: bool, layers: Sequence[str] = ()) -> bytes:
     """Return the manifest of an image whose file has a ``name``; equal images have equal ones.
 
-    ``whole`` writes what engines read: one layer.
+    ``whole`` writes what engines read: one layer. ``layers`` are those of an ``Artifact``.
     """
     kind = SIF if whole else PART
     config = {"mediaType": _SIF_CONFIG if whole else EMPTY, **_described(CONFIG)}
-    layers: list[dict[str, Any]] = [
+    rows: list[dict[str, Any]] = [
         {"mediaType": kind, "digest": each.digest, "size": each.size} for each in image.pieces
     ]
     if whole:
-        layers[0]["annotations"] = {TITLE: name}
+        rows[0]["annotations"] = {TITLE: name}
     sums = {SHA256: image.sha256, SIZE: str(image.size), TITLE: name}
+    if layers and not whole:
+        sums[LAYERS] = ",".join(layers)
     head = {
         "schemaVersion": 2,
         "mediaType": MANIFEST,
         "artifactType": _SIF_CONFIG if whole else ARTIFACT,
     }
-    manifest = json.dumps(
-        {**head, "config": config, "layers": layers, "annotations": sums}
-    ).encode()
+    manifest = json.dumps({**head, "config": config, "layers": rows, "annotations": sums}).encode()
     if len(manifest) > budget.MANIFEST.most:
         why, hint = "its manifest has more than 4 MiB", "push it with --format sif"
         raise DownloadError(Problem("cannot push an image of so many blobs", why=why, hint=hint))
@@ -116,7 +120,8 @@ def _artifact(rows: Sequence[Mapping[str, Any]], sums: object, where: str) -> Ar
     sha256 = annotations.get(SHA256, pieces[0].sha256 if len(pieces) == 1 else "")
     if not isinstance(sha256, str) or not _DIGEST.fullmatch(f"sha256:{sha256}"):
         raise _invalid(where, f"it states no sha256 of the image: {SHA256} is {sha256!a:.80}")
-    return Artifact(pieces, place, sha256)
+    layers = _SHA256.findall(str(annotations.get(LAYERS, "")))
+    return Artifact(pieces, place, sha256, tuple(layers))
 
 
 def _invalid(where: str, why: str) -> DownloadError:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from lumicontainer.errors import InputError
 from lumicontainer.image import digests, sif
 from lumicontainer.image.assembly.assemble import data_ranges
-from lumicontainer.image.assembly.reader import read_squashfs
+from lumicontainer.image.assembly.reader import Squashfs, read_squashfs
 
 REACH = 640 << 10
 """A blob has at least as many bytes but at the ends of layers, and twice as many on average."""
@@ -37,6 +37,10 @@ _APART = 1 << 10
 _SEEN = 32
 """The bytes before a place that decide whether a blob ends there."""
 _PIECE = 1 << 20
+
+
+Range = tuple[int, int]
+"""An offset and a size."""
 
 
 class Piece(NamedTuple):
@@ -60,21 +64,36 @@ class CutImage(NamedTuple):
     sha256: str
 
 
-def cut_ranges(file: int) -> list[tuple[int, int]]:
-    """Return the offset and the size of each blob of an open image."""
+def cut_ranges(file: int) -> list[Range]:
+    """Return the range of each blob of an open image."""
     size = os.fstat(file).st_size
-    return [(begin, end - begin) for begin, end in pairwise(_cuts(file, size))]
+    return _ranges(file, _find_places(file, size), 0, size)
 
 
 def cut_image(file: int) -> CutImage:
     """Return the blobs of an open image; every byte is read."""
-    with ThreadPoolExecutor(_threads()) as pool:
+    with ThreadPoolExecutor(1) as pool:
         size = os.fstat(file).st_size
         sha256 = pool.submit(digests.of_range, file, 0, size)
-        ranges = cut_ranges(file)
+        return CutImage(_hash_ranges(file, cut_ranges(file)), size, sha256.result())
+
+
+def cut_layer(file: int) -> tuple[Piece, ...]:
+    """Return the blobs of the data of a layer, an open squashfs: an image of it has the same.
+
+    Every byte of the data is read. Raises ``InputError`` for a file that is no squashfs.
+    """
+    places = _places_of(read_squashfs(_path_of(file)))
+    if not places.bounds:
+        return ()
+    ranges = _ranges(file, places, places.bounds[0], places.bounds[-1])
+    return _hash_ranges(file, ranges)
+
+
+def _hash_ranges(file: int, ranges: Sequence[Range]) -> tuple[Piece, ...]:
+    with ThreadPoolExecutor(_threads()) as pool:
         hashed = pool.map(lambda each: digests.of_range(file, *each), ranges)
-        pieces = tuple(Piece(*each, sha) for each, sha in zip(ranges, hashed, strict=True))
-        return CutImage(pieces, size, sha256.result())
+        return tuple(Piece(*each, sha) for each, sha in zip(ranges, hashed, strict=True))
 
 
 def hash_range(file: int, offset: int, size: int) -> str:
@@ -91,15 +110,30 @@ def _threads() -> int:
     return len(os.sched_getaffinity(0)) + 1
 
 
-def _cuts(file: int, size: int) -> Iterator[int]:
-    """Yield the first byte of each blob, and the end of the image."""
-    places, bounds = _places(file, size)
-    at = 0
+def _path_of(file: int) -> Path:
+    return Path(f"/proc/self/fd/{file}")
+
+
+class _Places(NamedTuple):
+    """Hold where a blob may end, and where one must end."""
+
+    begins: Sequence[int]
+    bounds: Sequence[int]
+
+
+def _ranges(file: int, places: _Places, begin: int, end: int) -> list[Range]:
+    cuts = pairwise(_cuts(file, places, begin, end))
+    return [(one, other - one) for one, other in cuts]
+
+
+def _cuts(file: int, places: _Places, at: int, size: int) -> Iterator[int]:
+    """Yield the first byte of each blob from ``at`` on, and the end ``size``."""
+    begins = places.begins
     yield at
-    for end in [*(each for each in bounds if each <= size - _SMALLEST), size]:
+    for end in [*(each for each in places.bounds if each <= size - _SMALLEST), size]:
         if end <= at or (end < at + _SMALLEST and end < size):
             continue
-        inner = places[bisect_left(places, at + REACH) : bisect_right(places, end - REACH)]
+        inner = begins[bisect_left(begins, at + REACH) : bisect_right(begins, end - REACH)]
         for cut in (*_lowest(file, inner), end):
             yield from range(at + MOST, cut, MOST)
             yield cut
@@ -130,19 +164,25 @@ class _Place(NamedTuple):
     """Whether no place before it within reach has a checksum as low."""
 
 
-def _places(file: int, size: int) -> tuple[Sequence[int], Sequence[int]]:
-    """Return where a blob may end, and where one must end."""
-    bounds = digests.recorded_bounds(file)
-    path = Path(f"/proc/self/fd/{file}")
+def _find_places(file: int, size: int) -> _Places:
+    bounds, path = digests.recorded_bounds(file), _path_of(file)
     try:
         root = sif.root(path)
-        ranges = data_ranges(read_squashfs(path, root.offset, size=root.size))
+        squashfs = read_squashfs(path, root.offset, size=root.size)
     except InputError:
-        return list(_marks(file, size)), bounds
-    files = [(root.offset + begin, root.offset + end) for begin, end in ranges]
+        return _Places(list(_marks(file, size)), bounds)
+    places = _places_of(squashfs)
+    return places._replace(bounds=sorted({*bounds, *places.bounds}))
+
+
+def _places_of(squashfs: Squashfs) -> _Places:
+    """Return the places in the data, which begin at the first bound and end at the last one."""
+    offset = squashfs.offset
+    files = [(offset + begin, offset + end) for begin, end in data_ranges(squashfs)]
     large = [each for each in files if each[1] - each[0] >= LARGE]
-    begins = [begin for begin, _ in files]
-    return begins, sorted({*bounds, *begins[:1], *chain.from_iterable(large)})
+    whole = [files[0][0], max(end for _, end in files)] if files else []
+    bounds = sorted({*whole, *chain.from_iterable(large)})
+    return _Places([begin for begin, _ in files], bounds)
 
 
 def _marks(file: int, size: int) -> Iterator[int]:

@@ -3,16 +3,17 @@
 import hashlib
 import os
 import shutil
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer.errors import DownloadError, Problem, SpaceError
+from lumicontainer.cache.store import Cache
+from lumicontainer.errors import DownloadError, InputError, Problem, SpaceError
 from lumicontainer.image.squashfs import apply_umask
 from lumicontainer.registry.artifacts import Artifact, read_manifest
-from lumicontainer.registry.cutting import Piece, cut_image, hash_range
+from lumicontainer.registry.cutting import Piece, cut_image, cut_layer, hash_range
 from lumicontainer.registry.remote_image import RemoteImage
 from lumicontainer.registry.transfers import Transfers
 from lumicontainer.system import units
@@ -37,41 +38,69 @@ class Pulled(NamedTuple):
     fetched_blobs: int
 
 
-def pull_image(repository: RemoteImage, output: Path, progress: Progress) -> Pulled:
+def pull_image(
+    repository: RemoteImage, output: Path, progress: Progress, store: Cache | None = None
+) -> Pulled:
     """Write an image of a registry to a file, unless it is there.
 
-    What a pull that was killed or failed has left there is used. Raises ``OSError``, ``ValueError``
-    and ``HTTPException``.
+    The bytes of an older image there, of the layers in a cache, and of what a pull that was killed
+    or failed has left are used. Raises ``OSError``, ``ValueError`` and ``HTTPException``.
     """
     with progress.step("ask"):
         body, digest = repository.read_manifest()
     artifact = read_manifest(body, str(repository.reference))
     blobs = len(artifact.pieces)
-    with ExitStack() as stack, resumable_file(output, _OWNER) as draft:
-        older = _Older()
+    with resumable_file(output, _OWNER) as draft:
+        places: dict[str, _Place] = {}
         if output.exists():
-            with progress.step("read"):
-                stream = stack.enter_context(open_regular(output))
+            with progress.step("read"), open_regular(output) as stream:
                 cut = cut_image(stream.fileno())
             if (cut.sha256, cut.size) == (artifact.sha256, artifact.size):
                 return Pulled(digest, artifact.size, blobs, 0, 0)
-            places = {each.sha256: each.offset for each in cut.pieces}
-            older = _Older(stream.fileno(), places)
+            places |= _places_in(output, cut.pieces)
+        if store and (layers := [*store.layers(artifact.layers)]):
+            with progress.step("read the cache"):
+                places |= _find_in_layers(layers)
         _require_space(artifact, draft, output)
         with progress.step("pull") as task:
             transfers = Transfers(artifact.size, task.reached)
-            fetched = _Pull(repository, artifact, draft, older, transfers).run()
+            fetched = _Pull(repository, artifact, draft, places, transfers).run()
         apply_umask(draft.path, 0o777)
         replace(draft.path, output)
     remove_leftovers(output)
     return Pulled(digest, artifact.size, blobs, sum(fetched), sum(size > 0 for size in fetched))
 
 
-class _Older(NamedTuple):
-    """Hold an open image, and where it has which bytes, by their sha256."""
+class _Place(NamedTuple):
+    """Hold where a file has the bytes of a blob; they may change at any time."""
 
-    file: int = -1
-    places: Mapping[str, int] = {}
+    file: Path
+    offset: int
+
+    def copy(self, target: int, piece: Piece) -> bool:
+        """Copy the bytes to the place of a blob in an open file; return whether there are so many.
+
+        They are not verified.
+        """
+        with suppress(OSError), open_regular(self.file) as source:
+            copy_range(source.fileno(), self.offset, target, piece.offset, piece.size)
+            return True
+        return False
+
+
+def _places_in(file: Path, pieces: Iterable[Piece]) -> dict[str, _Place]:
+    """Return where a file has its blobs, by their sha256."""
+    return {each.sha256: _Place(file, each.offset) for each in pieces}
+
+
+def _find_in_layers(layers: Iterable[Path]) -> dict[str, _Place]:
+    """Return where layers, each a squashfs, have the blobs of their data: an image has the same."""
+    places: dict[str, _Place] = {}
+    for layer in layers:
+        # A prune may remove it meanwhile, and it may be damaged.
+        with suppress(OSError, InputError), open_regular(layer) as stream:
+            places |= _places_in(layer, cut_layer(stream.fileno()))
+    return places
 
 
 def _require_space(artifact: Artifact, draft: Resumable, output: Path) -> None:
@@ -91,11 +120,11 @@ class _Pull:
         repository: RemoteImage,
         artifact: Artifact,
         draft: Resumable,
-        older: _Older,
+        places: Mapping[str, _Place],
         transfers: Transfers,
     ) -> None:
         self._repository, self._artifact, self._draft = repository, artifact, draft
-        self._older, self._transfers = older, transfers
+        self._places, self._transfers = places, transfers
         self._begun = os.fstat(draft.file).st_size
         """The bytes that a former pull has left."""
 
@@ -128,16 +157,11 @@ class _Pull:
 
     def _place(self, piece: Piece) -> int:
         """Put a blob in its place; return how many bytes were fetched."""
-        file = self._draft.file
-        if piece.offset < self._begun and self._is_there(piece):
+        place = self._places.get(piece.sha256)
+        is_there = piece.offset < self._begun and self._is_there(piece)
+        if is_there or (place and place.copy(self._draft.file, piece) and self._is_there(piece)):
             self._transfers.add(piece.size)
             return 0
-        if (place := self._older.places.get(piece.sha256)) is not None:
-            with suppress(OSError):
-                copy_range(self._older.file, place, file, piece.offset, piece.size)
-                if self._is_there(piece):
-                    self._transfers.add(piece.size)
-                    return 0
         return self._fetch(piece)
 
     def _is_there(self, piece: Piece) -> bool:

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import RawIOBase
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
@@ -30,10 +30,17 @@ class Pushed(NamedTuple):
 
 
 def push_image(
-    image: Path, repository: RemoteImage, progress: Progress, *, whole: bool, bill: bytes = b""
+    image: Path,
+    repository: RemoteImage,
+    progress: Progress,
+    *,
+    whole: bool,
+    bill: bytes = b"",
+    layers: Sequence[str] = (),
 ) -> Pushed:
     """Push an image under its tag, as one blob if ``whole``, and attach its bill of materials.
 
+    ``layers`` are the sha256 of those that it was assembled of, by which a pull finds their data.
     Raises ``OSError``, ``ValueError`` and ``HTTPException``.
     """
     with open_regular(image) as stream, progress.step("push") as task:
@@ -45,7 +52,7 @@ def push_image(
             started = [transfers.start(_send, file, each, repository, transfers) for each in ranges]
             sent = [each.result() for each in started]
             cut = CutImage(tuple(each.piece for each in sent), size, sha256.result())
-        manifest = write_manifest(cut, image.name, whole=whole)
+        manifest = write_manifest(cut, image.name, whole=whole, layers=layers)
         repository.send_missing(content_of(CONFIG))
         repository.put_manifest(manifest)
         if bill:

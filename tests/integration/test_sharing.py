@@ -51,10 +51,21 @@ def test_a_changed_layer_is_sent_and_fetched_alone(
     pushed = json.loads(lumicontainer("push", tmp_path / "new.sif", new, "--json", code=0).stdout)
     shutil.copy(small, tmp_path / "small.sif")
     words = ("pull", new, "-o", tmp_path / "small.sif", "--json")
-    pulled = json.loads(lumicontainer(*words, code=0).stdout)
+    empty = {"LUMICONTAINER_CACHE": str(tmp_path / "empty")}
+    pulled = json.loads(lumicontainer(*words, env=empty, code=0).stdout)
     assert digest(tmp_path / "small.sif") == digest(tmp_path / "new.sif")
     assert size < pushed["moved"] < size + pushed["size"] // 100 + (2 << 20)
     assert pulled["moved"] == pushed["moved"]
+
+
+def test_a_pull_takes_the_data_of_layers_from_the_cache(
+    here: str, small: Path, tmp_path: Path
+) -> None:
+    name = lumicontainer("push", small, f"oci://{here}/cached:1", code=0).stdout.strip()
+    words = ("pull", name, "-o", tmp_path / "new.sif", "--json")
+    pulled = json.loads(lumicontainer(*words, code=0).stdout)
+    assert digest(tmp_path / "new.sif") == digest(small)
+    assert pulled["moved"] < pulled["size"] // 2
 
 
 def test_curl_joins_the_blobs_to_the_image(here: str, small: Path, tmp_path: Path) -> None:

@@ -22,12 +22,13 @@ def row(**changes: Any) -> dict[str, Any]:
 
 
 def test_a_manifest_that_was_written_is_read() -> None:
-    assert read_manifest(json.dumps(manifest()).encode(), "oci://h/a:1") == ([*IMAGE.pieces], 8, C)
+    body = write_manifest(IMAGE, "x.sif", whole=False, layers=[A, C])
+    assert read_manifest(body, "oci://h/a:1") == ([*IMAGE.pieces], 8, C, (A, C))
 
 
 def test_the_artifact_of_an_engine_is_one_blob_without_annotations() -> None:
     body = json.dumps({"schemaVersion": 2, "layers": [row(mediaType=SIF)]}).encode()
-    assert read_manifest(body, "oci://h/a:1") == ([Piece(0, 3, A)], 3, A)
+    assert read_manifest(body, "oci://h/a:1") == ([Piece(0, 3, A)], 3, A, ())
 
 
 def test_equal_images_have_equal_manifests() -> None:

@@ -11,7 +11,7 @@ from lumicontainer.image import sif
 from lumicontainer.image.assembly.layout import SUPERBLOCK_SIZE
 from lumicontainer.image.assembly.reader import read_superblock
 from lumicontainer.registry import cutting
-from lumicontainer.registry.cutting import CutImage, cut_image
+from lumicontainer.registry.cutting import CutImage, cut_image, cut_layer
 
 from ..image.assembly.layers import Tree, write_layer
 from ..image.test_image_copy import write_image
@@ -95,6 +95,16 @@ def test_a_replaced_file_of_a_lower_layer_leaves_its_other_blobs(tmp_path: Path)
     changed = 4 * 20_000 + 2 * 20_000 + own_bytes(image)
     assert new_bytes(newer, older) <= changed + 2 * 4 * MEAN
     assert new_bytes(newer, older) < newer.size / 4
+
+
+def test_a_layer_has_the_blobs_that_its_data_have_in_an_image(tmp_path: Path) -> None:
+    image = image_of(tmp_path, "a", Tree(files(1, 20)), Tree(files(2, 5)))
+    known = set[str]()
+    for name in ("a-0", "a-1"):
+        with (tmp_path / name).open("rb") as layer:
+            known |= {piece.sha256 for piece in cut_layer(layer.fileno())}
+    new = sum(piece.size for piece in cut(image).pieces if piece.sha256 not in known)
+    assert new == own_bytes(image)
 
 
 def test_a_file_that_is_no_image_of_ours_is_cut_too(tmp_path: Path) -> None:

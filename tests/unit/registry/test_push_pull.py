@@ -5,13 +5,17 @@ import json
 import os
 import re
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from lumicontainer.cache.objects import LAYER, Entry, object_name
+from lumicontainer.cache.store import Cache
 from lumicontainer.errors import DownloadError, LumicontainerError, SpaceError
 from lumicontainer.host.transfers import NO_LOGIN, Client, Login
+from lumicontainer.image.assembly.layout import SUPERBLOCK_SIZE
 from lumicontainer.registry import cutting, remote_image
 from lumicontainer.registry.artifacts import SHA256, SIZE
 from lumicontainer.registry.cutting import digest_of_bytes
@@ -26,8 +30,11 @@ from lumicontainer.system.budget import Total
 from lumicontainer.system.connections import Connections
 from lumicontainer.system.terminal.progress import Progress
 
+from ..image.assembly.layers import Tree, write_layer
+from ..image.test_image_copy import write_image
 from ..terminals import until
 from .server import Registry, Reply, serving
+from .test_cutting import own_bytes
 
 pytestmark = pytest.mark.slow
 TRANSFERS = ("MANIFEST", "TOKEN", "LAYER", "BLOB_STATE", "UPLOAD")
@@ -422,6 +429,60 @@ def test_a_manifest_with_another_digest_is_refused(registry: Registry, image: Pa
     registry.manifests[digest] = registry.manifests[digest] + b" "
     with pytest.raises(DownloadError, match="the manifest does not have its digest"):
         pull(registry, image.with_name("new.sif"), digest)
+
+
+# What the cache has
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Cache:
+    return Cache(tmp_path / "cache").open()
+
+
+def put_layer(store: Cache, seed: int) -> Entry:
+    """Store a layer of random files as a build does."""
+    chance, key = Random(seed), f"layer-{seed}"
+    draft = store.draft(object_name(key, ""))
+    write_layer(
+        draft / LAYER, Tree({b"%d-%d" % (seed, n): chance.randbytes(9000) for n in range(4)})
+    )
+    about = {"key": key, "parent": "", "step": key, "kind": "layer", "inputs": {}}
+    return store.store(draft, about)
+
+
+def push_assembled(registry: Registry, image: Path, entries: Sequence[Entry]) -> None:
+    """Push an image that is assembled of cached layers."""
+    write_image(image, [each.layer for each in entries])
+    layers = [each.sha256(LAYER) for each in entries]
+    with Progress("json") as progress:
+        push_image(image, remote(registry), progress, whole=False, layers=layers)
+
+
+def pull_with(store: Cache, registry: Registry, output: Path) -> Pulled:
+    with Progress("json") as progress:
+        return pull_image(remote(registry), output, progress, store)
+
+
+def test_the_data_of_cached_layers_are_not_fetched(
+    registry: Registry, image: Path, store: Cache
+) -> None:
+    entries = [put_layer(store, 1), put_layer(store, 2)]
+    push_assembled(registry, image, entries)
+    assert store.remove(entries[0].name)
+    pulled = pull_with(store, registry, image.with_name("new.sif"))
+    assert image.with_name("new.sif").read_bytes() == image.read_bytes()
+    assert pulled.fetched == own_bytes(image) + 4 * 9000
+
+
+def test_what_the_cache_has_is_not_believed(registry: Registry, image: Path, store: Cache) -> None:
+    entry = put_layer(store, 1)
+    push_assembled(registry, image, [entry])
+    with entry.layer.open("r+b") as file:
+        file.seek(SUPERBLOCK_SIZE)
+        file.write(b"evil")
+    pulled = pull_with(store, registry, image.with_name("new.sif"))
+    assert image.with_name("new.sif").read_bytes() == image.read_bytes()
+    assert own_bytes(image) < pulled.fetched < pulled.size
 
 
 # Pulls that end early
