@@ -129,10 +129,15 @@ def resolved(write: Write) -> Callable[..., Resolved]:
 
 
 CLUSTER = tuple(
-    f"tests/integration/test_{name}.py"
+    f"tests/{name}.py"
     for name in (
-        *("verify_slurm", "verify_ranks", "training", "entry_slurm", "reframe"),
-        *("build_jobs", "job_forms", "postmortem_slurm", "module_programs", "kernel"),
+        *("integration/test_verify_slurm", "integration/test_verify_ranks"),
+        *("integration/test_training", "integration/test_entry_slurm", "integration/test_reframe"),
+        *("integration/test_build_jobs", "integration/test_job_forms", "integration/test_job"),
+        *("integration/test_until_done", "integration/test_documents_slurm"),
+        *("integration/test_postmortem_slurm", "integration/test_top"),
+        *("integration/test_module_programs", "integration/test_kernel"),
+        "contracts/test_launchers",
     )
 )
 """The files whose tests have the cluster to themselves: two workers would wait for each other."""

@@ -312,15 +312,25 @@ def cluster(running_cluster: dict[str, str]) -> Iterator[dict[str, str]]:
 
 @contextmanager
 def alone(digit: str = "0") -> Iterator[None]:
-    """Wait until no other test on this machine has a cluster, and keep the others waiting."""
+    """Wait until no other test on this machine has a cluster, and keep the others waiting.
+
+    Who waits has the turn meanwhile, so that a worker with many such tests lets others in between.
+    """
     with socket.socket(socket.AF_UNIX) as lock:
-        while not has_bound(lock, f"\0lumicontainer-cluster-{digit}"):
-            time.sleep(0.1)
+        with socket.socket(socket.AF_UNIX) as turn:
+            await_name(turn, f"\0lumicontainer-turn-{digit}")
+            await_name(lock, f"\0lumicontainer-cluster-{digit}")
         yield
 
 
+def await_name(server: socket.socket, name: str) -> None:
+    """Take a name of the kernel, which ends with its process, once no other process has it."""
+    while not has_bound(server, name):
+        time.sleep(0.1)
+
+
 def has_bound(server: socket.socket, name: str) -> bool:
-    """Return whether no other process has that name of the kernel, which ends with its process."""
+    """Return whether no other process has that name of the kernel."""
     try:
         server.bind(name)
     except OSError as error:
