@@ -95,11 +95,11 @@ class Cache:
 
     def layers(self, digests: Collection[str]) -> Iterator[Path]:
         """Yield a squashfs for each of these sha256 that a layer has; no byte is verified."""
-        wanted = {*digests}
+        missing = {*digests}
         for name in self.names():
             with contextlib.suppress(OSError, Damaged):
-                if (digest := sums_of(_read(self.folder(name) / SUMS)).get(LAYER)) in wanted:
-                    wanted.discard(digest)
+                if (digest := sums_of(_read(self.folder(name) / SUMS)).get(LAYER)) in missing:
+                    missing.discard(digest)
                     yield self.folder(name) / LAYER
 
     def proven(self, name: str) -> Entry | None:

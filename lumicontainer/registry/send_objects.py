@@ -84,8 +84,8 @@ def send_objects(
 
 def _send(entry: Entry, store: Cache, remote: RemoteImage, key: str, transfers: Transfers) -> str:
     """Send what the registry lacks of an object; return its state."""
-    there = _read(remote, entry.name)
-    if there and _has_files(remote, there, transfers):
+    present = _read(remote, entry.name)
+    if present and _has_files(remote, present, transfers):
         transfers.add(entry.size)
         return PRESENT
     held = flock.shared(store.use_lock(entry.name))
@@ -105,7 +105,7 @@ def _send(entry: Entry, store: Cache, remote: RemoteImage, key: str, transfers: 
             os.close(held)
     remote.send_missing(content_of(CONFIG))
     # The same object may be signed there.
-    if not there or there.sums != manifest.sums:
+    if not present or present.sums != manifest.sums:
         remote.put_manifest(manifest.write(), entry.name)
     return SENT
 
@@ -119,8 +119,8 @@ def _read(remote: RemoteImage, name: str) -> ObjectManifest | None:
 
 
 def _has_files(remote: RemoteImage, manifest: ObjectManifest, transfers: Transfers) -> bool:
-    asked = [transfers.start(remote.has_blob, file.digest) for file in manifest.files]
-    return all(each.result() for each in asked)
+    answers = [transfers.start(remote.has_blob, file.digest) for file in manifest.files]
+    return all(each.result() for each in answers)
 
 
 def _describe(folder: Path, key: str) -> ObjectManifest:
