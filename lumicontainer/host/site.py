@@ -60,6 +60,8 @@ def read_site(release: str, mirrors: Mapping[str, str] | None = None) -> Site:
     folders = [folder for folder in map(folder_of, (debian, *mirrors.values())) if folder]
     environment = {name: value for name, value in os.environ.items() if _PROXY.match(name)}
     environment |= {f"PIP_{name.upper().replace('-', '_')}": value for name, value in pip.items()}
+    if environment.get("PIP_RETRIES") == "0":  # Then pip does not tell a server out of reach.
+        environment["PIP_RETRIES"] = "1"
     for name in ("PIP_CERT", "PIP_CONSTRAINT"):  # They name files of this host.
         environment.pop(name, None)
     folders = list(dict.fromkeys([*_local_folders(pip.values()), *folders]))

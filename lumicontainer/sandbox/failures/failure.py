@@ -41,6 +41,7 @@ _NOT_DOWNLOADED = re.compile(
     r"|^E: Version '[^'\n]*' for '[^'\n]*' was not found"
     r"|^ERROR: (?:No matching distribution found|THESE PACKAGES DO NOT MATCH THE HASHES)"
     r"|^ERROR: Could not install packages due to an OSError: HTTPS?ConnectionPool"
+    r"|^ *ERROR: HTTP error [0-9]+ while getting "
 )
 """Messages in the last lines of a step that report a failed download: of the base's own check, a
 layer's script, the engine (its conveyor downloads a base), apt and pip. Their exit codes do not say

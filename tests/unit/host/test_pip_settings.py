@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.host.site import pip_settings
+from lumicontainer.host.site import pip_settings, read_site
 
 pytestmark = pytest.mark.slow
 
@@ -35,3 +35,11 @@ def test_the_environment_wins_over_every_file(configured: pytest.MonkeyPatch) ->
     settings = pip_settings()
     assert settings["index-url"] == "https://env.example"
     assert (settings["timeout"], settings["retries"]) == ("99", "2")
+
+
+def test_pip_tries_at_least_twice_because_it_names_servers_out_of_reach_only_then(
+    configured: pytest.MonkeyPatch,
+) -> None:
+    assert read_site("").environment["PIP_RETRIES"] == "2"
+    configured.setenv("PIP_RETRIES", "0")
+    assert read_site("").environment["PIP_RETRIES"] == "1"

@@ -3,7 +3,10 @@
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -152,17 +155,35 @@ def test_the_last_error_of_a_layer_s_script_wins_over_a_complaint_before_it(
     assert "lumicontainer debug hello" in failed.hint
 
 
-@pytest.mark.parametrize("requirement", ["six==1.0", f"{NO_SERVER}/six-1.0-py3-none-any.whl"])
-def test_an_index_or_a_server_of_files_out_of_reach_is_a_failed_download(
-    step_of_six: Any, requirement: str
-) -> None:
+def pip_failure(step_of_six: Any, requirement: str) -> Any:
+    """Return the error of a step in which pip does not get a package."""
     words = ("install", "--isolated", "--dry-run", "--retries", "1", "--index-url", NO_SERVER)
     env = {"PIP_CONFIG_FILE": os.devnull, "no_proxy": "127.0.0.1"}
     done = started([sys.executable, "-m", "pip", *words, requirement], env=env)
     step_of_six.builder.place.log("greet").write_text(done.stdout + done.stderr)
-    error = step_failure(step_of_six, done.returncode)
+    return step_failure(step_of_six, done.returncode)
+
+
+@pytest.mark.parametrize("requirement", ["six==1.0", f"{NO_SERVER}/six-1.0-py3-none-any.whl"])
+def test_an_index_or_a_server_of_files_out_of_reach_is_a_failed_download(
+    step_of_six: Any, requirement: str
+) -> None:
+    error = pip_failure(step_of_six, requirement)
     assert (type(error), error.code) == (DownloadError, 6)
     assert "correct the name" not in str(error)
+
+
+def test_a_file_that_its_server_does_not_have_is_a_failed_download(
+    step_of_six: Any, tmp_path: Path
+) -> None:
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/six-1.0-py3-none-any.whl"
+        error = pip_failure(step_of_six, url)
+        server.shutdown()
+    assert "HTTP error 404 while getting" in str(error)
+    assert error.code == DownloadError.code
 
 
 def test_an_error_of_a_script_with_another_hint_is_no_failed_download(step_of_six: Any) -> None:
