@@ -100,7 +100,7 @@ def decide(context: Context) -> Decision:
         context.warnings += filter(None, [hidden.described(env), _few_files(context)])
     if context.start.launcher != DIRECT:
         # The launcher would give each of its ranks one thread.
-        settings = [*_meeting(context), *affinity.threads(context)]
+        settings = [*rendezvous.settings(env, launch, context.warnings), *affinity.threads(context)]
         variables.judge_discouraged(context, settings)
         variables.advise(context)
         return Decision(context, settings, [*_no_srun(env, launch), *context.warnings])
@@ -114,7 +114,7 @@ def decide(context: Context) -> Decision:
     else:
         ranks = [_rank_setting(name, env, launch) for name in RANKS]
         _check(ranks, launch)
-        settings = [*ranks, *_meeting(context)]
+        settings = [*ranks, *rendezvous.settings(env, launch, context.warnings)]
         warnings = [*_overridden(ranks, env, launch), *_no_srun(env, launch)]
         warnings += [*mpi.lone_ranks(env, launch), *shells.of_pty(env, launch)]
     # The cores follow from the GPU, and the number of threads from the cores.
@@ -188,18 +188,6 @@ def _as_plain_python(env: Mapping[str, str]) -> Iterator[Setting]:
     why = "one process, without a launcher; --launcher torchrun --nproc 1 starts one rank"
     for name in (*RANKS, *SINGLE):
         yield kept(env, name) if name in env else Setting(name, None, DEFAULT, why)
-
-
-def _meeting(context: Context) -> Iterator[Setting]:
-    env, launch = context.env, context.launch
-    warnings: list[str] = []
-    address, port = rendezvous.settings(env, launch, warnings)
-    # Rank 0 does not see that each task has the name of its own node; the next node does.
-    replaced = env.get("MASTER_ADDR") and address.origin != USER
-    if replaced and launch.fact("NODE_RANK") == 1 and not launch.fact("LOCAL_RANK"):
-        context.notes += [f"warning: {text}" for text in warnings]
-    context.warnings += warnings
-    yield from (address, port)
 
 
 def _check(ranks: list[Setting], launch: Launch) -> None:

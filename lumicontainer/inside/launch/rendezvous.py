@@ -35,30 +35,33 @@ def settings(env: Mapping[str, str], launch: Launch, warnings: list[str]) -> Ite
         yield port(env, launch)
 
 
-# As with WORLD_SIZE and RANK: every rank sees an address of the loopback, so all of them stop. The
-# name of its own node is correct on the node of rank 0, which would wait for ever if only the
-# others stopped. So the launcher's value replaces a name of a node without rank 0.
+# As with WORLD_SIZE, ranks stop that could only wait. Every rank sees an address of the loopback.
+# The name of its own node is correct for rank 0, which does not see that other nodes have theirs.
 def _judge_address(env: Mapping[str, str], launch: Launch, warnings: list[str]) -> Setting:
     name, address = "MASTER_ADDR", env["MASTER_ADDR"]
     if (nodes(env, launch) or 1) == 1:
         return kept(env, name)
+    where = f"launched by {launch.title}"
     if _is_loopback(address):
         what = (
             f"{name}={address} is each node's own address, but there are {nodes(env, launch)} nodes"
         )
         why = "the ranks of each node would wait for a rank 0 that is on another node"
         hint = f"unset {name}, or export the name of the first node"
-        raise LaunchError(what, f"launched by {launch.title}", why, hint)
+        raise LaunchError(what, where, why, hint)
     hosts = _hosts(env, launch)
     if not hosts or _is_of(address, hosts[0]):
         return kept(env, name)
-    if _is_own(env, launch, address) or any(_is_of(address, host) for host in hosts[1:]):
-        why = f"rank 0 is on {hosts[0]}, not on {address}, which was set"
-        warnings.append(
-            f"{name}={address} is not used: rank 0 is on {hosts[0]} (unset {name}; a command "
-            "substitution such as $(hostname) in each task names the task's own node)"
+    own = _is_own(env, launch, address)
+    if own or any(_is_of(address, host) for host in hosts[1:]):
+        what = f"{name}={address} is a node without rank 0, which is on {hosts[0]}"
+        why = "the ranks would wait for a rank 0 that is on another node"
+        hint = (
+            f"unset {name} ($(hostname) in each task names the task's own node); "
+            "srun --kill-on-bad-exit=1 ends a rank 0 that waits"
         )
-        return Setting(name, hosts[0], launch.name, why)
+        first_to_see = own and launch.fact("NODE_RANK") == 1 and not launch.fact("LOCAL_RANK")
+        raise LaunchError(what, where, why, hint, shown=first_to_see or launch.fact("RANK") == 0)
     if not _is_numeric(address):
         warnings.append(
             f"{name}={address} is kept, but no node of the step has this name: rank 0 is on "

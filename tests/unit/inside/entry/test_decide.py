@@ -124,20 +124,27 @@ def test_ranks_of_one_node_may_meet_at_its_own_address(env: Env) -> None:
     assert (settings(decision)["MASTER_ADDR"].value, decision.warnings) == ("localhost", [])
 
 
-def test_the_name_of_each_task_s_own_node_is_replaced_with_one_warning() -> None:
-    """On the first node it is the right one, so rank 0 would wait if the others stopped."""
-    tasks = [seen.srun(rank) for rank in range(4)]
-    decisions = [decide({**task, "MASTER_ADDR": task["SLURMD_NODENAME"]}) for task in tasks]
-    assert {settings(each)["MASTER_ADDR"].value for each in decisions} == {"nid005001"}
-    notes = [note for each in decisions for note in each.context.notes]
-    assert ["MASTER_ADDR=nid005002 is not used" in each for each in notes] == [True]
-    assert [each for each in decisions if each.warned() and each.warnings] == []
+def test_the_name_of_each_task_s_own_node_is_refused_off_the_first_and_said_once() -> None:
+    """On the first node it is the right one, and nothing there tells that others have theirs."""
+    step = seen.step(0, "nid[005001-005002]", 5, "3,2", 2)
+    last = {**seen.srun(3), **seen.task(4, 1, 1)}
+    first, *others = [
+        {**task, **step, "MASTER_ADDR": task["SLURMD_NODENAME"]}
+        for task in (seen.srun(0), seen.srun(3), last)
+    ]
+    assert settings(decide(first))["MASTER_ADDR"].value == "nid005001"
+    errors = [refusal(task) for task in others]
+    assert {error.what for error in errors} == {
+        "MASTER_ADDR=nid005002 is a node without rank 0, which is on nid005001"
+    }
+    assert [error.shown for error in errors] == [True, False]
+    assert "srun --kill-on-bad-exit=1" in errors[0].hint
 
 
-def test_the_name_of_a_node_without_rank_0_is_replaced_with_a_warning_of_rank_0() -> None:
-    decision = decide({**seen.srun(0), "MASTER_ADDR": "nid005002"})
-    assert settings(decision)["MASTER_ADDR"].value == "nid005001"
-    assert "rank 0 is on nid005001" in decision.warnings[0]
+def test_the_name_of_a_node_without_rank_0_is_refused_on_the_first_node_too() -> None:
+    error = refusal({**seen.srun(0), "MASTER_ADDR": "nid005002-hsn0"})
+    assert error.what.endswith("is a node without rank 0, which is on nid005001")
+    assert error.shown
 
 
 @pytest.mark.parametrize(
