@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from lumicontainer import api
 from lumicontainer.api import Image
@@ -52,7 +53,7 @@ def run(arguments: argparse.Namespace) -> None:
     elif arguments.packages:
         _print_packages(image.packages, as_json=arguments.json)
     elif arguments.json:
-        more = {"key": image.key, "bytes": image.path.stat().st_size}
+        more = {"key": image.key, "bytes": image.path.stat().st_size, "written": _written(image)}
         print_json({**image.record, **more})
     else:
         _print_summary(image)
@@ -85,6 +86,11 @@ def _print_packages(packages: Mapping[str, Mapping[str, str]], *, as_json: bool)
         print_table(sorted(versions.items()))
 
 
+def _written(image: Image) -> str:
+    """Return the file's time, in UTC: the bytes of an image do not depend on their date."""
+    return f"{datetime.fromtimestamp(image.path.stat().st_mtime, UTC):%Y-%m-%dT%H:%MZ}"
+
+
 def _print_summary(image: Image) -> None:
     out, data = sys.stdout.write, image.record
     platform = data["platform"]
@@ -95,7 +101,8 @@ def _print_summary(image: Image) -> None:
     for label, key in (("bind", "binds"), ("library of the host", "host_libraries")):
         for each in data.get(key, ()):
             out(f"  {label} {each['path']}\n")
-    out(f"{image.path.stat().st_size / 1e6:.0f} MB, key {image.key[:12]}\n")
+    size = image.path.stat().st_size / 1e6
+    out(f"{size:.0f} MB, key {image.key[:12]}, written {_written(image)}\n")
     for name, layer in data["layers"].items():
         out(f"  {name} {layer['version'] or ''}".rstrip() + "\n")
         for parameter, value in layer["parameters"].items():

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,12 @@ def test_inspect_prints_recipe_values_packages_and_definition(small: Path, recip
     listed = inside(small, "dpkg-query", "-W", "-f", "${binary:Package} ${Version}\n").splitlines()
     packages = json.loads(inspect("--packages", "--json"))["system"]
     assert packages == dict(line.split() for line in listed)
+
+
+def test_inspect_prints_when_the_file_was_written(small: Path) -> None:
+    moment = f"{datetime.fromtimestamp(small.stat().st_mtime, UTC):%Y-%m-%dT%H:%MZ}"
+    assert json.loads(lumicontainer("inspect", small, "--json", code=0).stdout)["written"] == moment
+    assert f"written {moment}\n" in lumicontainer("inspect", small, code=0).stdout
 
 
 def test_the_engine_reads_the_image_that_was_written(small: Path) -> None:
