@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 import shlex
 import shutil
@@ -168,17 +169,19 @@ def test_what_no_image_can_have_is_reported_and_the_old_image_stays(
     assert old.read_bytes() == small.read_bytes()
 
 
-WRITES = """\
+SLEEP = f"sleep {1_000_000 + os.getpid()}"
+"""The command of no other test that runs on this machine."""
+WRITES = f"""\
 touch /opt/reached
 echo begun
-head -c 30000000 /dev/zero >/opt/large
-exec sleep 54321
+head -c 2G /dev/zero >/dev/null
+exec {SLEEP}
 """
-HANGS = """\
+HANGS = f"""\
 touch /opt/reached
 echo begun
 trap '' INT TERM HUP
-setsid sleep 54321 &
+setsid {SLEEP} &
 while :; do :; done
 """
 
@@ -195,17 +198,17 @@ while :; do :; done
         ),
         pytest.param(
             HANGS,
-            r"printed nothing for 0.3 min and was ended\n +why: begun\n(.+\n)*"
+            r"printed nothing for 0.5 min and was ended\n +why: begun\n(.+\n)*"
             r".*running, .*: bash ./install.sh(?s:.*)export LUMICONTAINER_SILENCE=MINUTES",
-            r"(?s)begun\n.*ended after 0.3 min without output.*sleep 54321",
+            rf"(?s)begun\n.*ended after 0.5 min without output.*{SLEEP}",
             *("ls ./install.sh", 0),
             id="it hangs",
         ),
         pytest.param(
             WRITES,
-            r"wrote more than 20.0 MiB and was ended\n +why: begun\n(.+\n)*"
-            r".*sleep 54321(?s:.*)export LUMICONTAINER_STEP_GIB=GIB",
-            r"(?s)begun\n.*ended after it wrote 20.0 MiB.*sleep 54321",
+            r"wrote more than 1.0 GiB and was ended\n +why: begun\n(.+\n)*"
+            rf".*{SLEEP}(?s:.*)export LUMICONTAINER_STEP_GIB=GIB",
+            rf"(?s)begun\n.*ended after it wrote 1.0 GiB.*{SLEEP}",
             *("ls ./install.sh", 0),
             id="it writes without end",
         ),
@@ -214,17 +217,24 @@ while :; do :; done
 def test_a_step_that_fails_shows_its_end_its_log_and_a_shell_and_keeps_the_old_image(
     old: Path, small: Path, script: str, message: str, log: str, again: str, code: int
 ) -> None:
-    limits = {"LUMICONTAINER_SILENCE": "0.3", "LUMICONTAINER_STEP_GIB": f"{20 / 1024}"}
-    done = build(old, {INSTALL: script}, code=5, env=limits)
+    # Another build of this name removes what is kept.
+    place = old.parent / "place"
+    place.mkdir()
+    # More than it takes to unpack the base.
+    limits = {"LUMICONTAINER_SILENCE": "0.5", "LUMICONTAINER_STEP_GIB": "1"}
+    env = {**limits, "LUMICONTAINER_TMPDIR": str(place)}
+    done = build(old, {INSTALL: script}, code=5, env=env)
     assert re.search(f"the step 'greet' {message}", done.stderr), done.stderr
     assert re.match(log, log_of(done.stderr))
-    assert {path.name for path in old.parent.iterdir()} == {"own", old.name}
+    assert {path.name for path in old.parent.iterdir()} == {"own", "place", old.name}
     assert old.read_bytes() == small.read_bytes()
-    assert "sleep 54321" not in run(["ps", "-eo", "args"]).stdout
+    assert SLEEP not in run(["ps", "-eo", "args"]).stdout
 
     assert "lumicontainer debug small" in done.stderr
     typed = f'ls /opt/reached; pwd; echo "$greeting"; ls -d "$TMPDIR"; {again}; echo code $?\n'
-    opened = run([sys.executable, "-m", "lumicontainer", "debug", "small"], stdin=typed).stdout
+    opened = run(
+        [sys.executable, "-m", "lumicontainer", "debug", "small"], env=env, stdin=typed
+    ).stdout
     stage, value = "/opt/lumicontainer/.stage", "it's $(id) `id` %post {{ x }}"
     for each in ("/opt/reached", f"{stage}/layer", value, f"{stage}/tmp", f"code {code}"):
         assert f"{each}\n" in opened
