@@ -13,7 +13,7 @@ from lumicontainer.system.process_tree import read_start
 from ..programs import run
 
 SECONDS = 300
-PATIENCE = 90
+PATIENCE = 300
 """Seconds that processes on their way have to end."""
 Env = dict[str, str]
 

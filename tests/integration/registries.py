@@ -38,7 +38,7 @@ def registry(folder: Path, *, guarded: bool = False, read_only: bool = False) ->
         server = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
     listening = re.compile(r"listening on (127\.0\.0\.1:\d+)")
     try:
-        until(lambda: listening.search(log.read_text()) or server.poll() is not None, 30)
+        until(lambda: listening.search(log.read_text()) or server.poll() is not None, 300)
         match = listening.search(log.read_text())
         assert match, log.read_text()
         yield match[1]

@@ -18,7 +18,7 @@ from lumicontainer.host import site
 from lumicontainer.system.files.temporary import temporary_root
 
 from .conftest import write_small
-from .processes import processes_of, started
+from .processes import SECONDS, processes_of, started
 
 SLOW = "layers/greet/install.sh", "echo it begins\ntail -f /dev/null\n"
 """An installation that never ends."""
@@ -171,7 +171,7 @@ def test_an_interrupted_call_leaves_nothing_behind(
     with started(command, cwd=tmp_path, env={"MARK": str(tmp_path)}) as running:
         assert any("it begins" in line or "proof/pictures" in line for line in running.stdout)
         running.send_signal(signal.SIGINT)
-        printed, said = running.communicate(timeout=60)
+        printed, said = running.communicate(timeout=SECONDS)
     assert (running.returncode, printed.splitlines()[-1:]) == (0, ["stopped"]), printed + said
     assert processes_of(tmp_path) == []
     assert left(tmp_path) == []

@@ -243,7 +243,7 @@ def test_an_interrupted_build_leaves_nothing_in_the_engine(
     try:
         assert until(waits, 300)
         child.send_signal(number)
-        assert child.wait(timeout=120) == (130 if number == signal.SIGINT else -number)
+        assert child.wait(timeout=300) == (130 if number == signal.SIGINT else -number)
     finally:
         child.kill()
         child.communicate()
@@ -268,7 +268,7 @@ def test_a_daemon_that_ends_is_named_and_the_next_build_removes_what_it_left(
     ):
         assert until(waits, 300)
         forwarder.kill()
-        _, printed = child.communicate(timeout=120)
+        _, printed = child.communicate(timeout=300)
     assert child.returncode == 3, printed
     said = f"error: the Docker daemon ended while the build used it\n  where: unix://{way}\n"
     assert said in printed

@@ -19,7 +19,7 @@ TABLE = [
     {"name": "TMPDIR", "folder": "tmp", "storage": "node", "reason": "others are in /tmp"},
 ]
 TORCHRUN = ("--launcher", "torchrun", "--nproc", "2")
-SECONDS = 90
+SECONDS = 300
 
 # Both nodes are this machine: each gets folders of its own for what a node has for itself.
 ENTER = """
@@ -45,7 +45,7 @@ END
 ENDS = {
     "exit 7": ("sys.exit(7)", 7),
     "kill -9 of one rank": ("if rank == 2: os.kill(os.getpid(), signal.SIGKILL)", 137),
-    "scancel of the job": ("time.sleep(60)", 143),
+    "scancel of the job": ("time.sleep(600)", 143),
 }
 """How programs end, and what srun then exits with."""
 
@@ -82,7 +82,7 @@ def step(image: Path, cluster: Env, shared: Path) -> Iterator[Step]:
             many = (f"--ntasks={tasks}", f"--ntasks-per-node={tasks // 2}", "--nodes=2")
             step = ("srun", f"--job-name={name_of(shared)}", *many, "--mpi=none")
             entry = ("/mnt/image/opt/lumicontainer/bin/lumi-entry", *words)
-            command = ("timeout", 180, *step, "sh", "-c", ENTER, shared, image, *entry)
+            command = ("timeout", SECONDS, *step, "sh", "-c", ENTER, shared, image, *entry)
             env = {**cluster, "MARK": str(shared)}
             return running.enter_context(started(command, cwd=Path("/"), env=env))
 
@@ -133,7 +133,7 @@ def test_caches_are_private_shared_by_a_node_s_ranks_and_gone_with_the_step(
 
 
 def test_a_step_removes_what_a_killed_one_left(step: Step, cluster: Env, shared: Path) -> None:
-    killed = step("--remove-caches", write(shared, FILL.replace("END", "time.sleep(60)")))
+    killed = step("--remove-caches", write(shared, FILL.replace("END", "time.sleep(600)")))
     lines(killed, 4)
     run(["scancel", f"{job_of(cluster, name_of(shared))}.0"], env=cluster)
     killed.communicate(timeout=SECONDS)

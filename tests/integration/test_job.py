@@ -73,7 +73,7 @@ def test_the_page_about_jobs_shows_the_script_that_is_written() -> None:
 RANK = r"""
 import os, signal
 signal.signal(signal.SIGALRM, lambda *_: os.write(1, b"outlived it\n") and os._exit(0))
-signal.alarm(60)
+signal.alarm(600)
 os.write(1, b"rank of %d %s\n" % (os.getppid(), os.environb[b"SLURM_NODEID"]))
 signal.pause()
 """

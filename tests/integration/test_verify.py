@@ -15,7 +15,7 @@ from junitparser import JUnitXml
 
 from ..cli.conftest import succeeded
 from .conftest import lumicontainer, pasted
-from .processes import processes_of, started
+from .processes import SECONDS, processes_of, started
 from .proof import WAYS
 
 
@@ -148,7 +148,7 @@ def test_ctrl_c_leaves_nothing_running(proof: Path, tmp_path: Path) -> None:
     with started(command, env={"MARK": str(tmp_path)}) as process:
         assert any("proof/pictures" in line for line in process.stderr)
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=SECONDS)
         assert process.returncode == 130
     assert processes_of(tmp_path) == []
 

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import replace
 
 from ..conftest import digest
-from ..processes import until
+from ..processes import PATIENCE, until
 from .chain import KILLS, LAYERS, Place
 
 REBUILDS = 2
@@ -78,7 +78,7 @@ def test_what_a_killed_build_started_ends_with_it(unchecked: Place) -> None:
     endless.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(1000)\n")
     endless.chmod(0o755)
     build = unchecked.start("--set", "one.value=endless")
-    packs = until(lambda: any(f"{endless} " in each for each in unchecked.living()), 60)
+    packs = until(lambda: any(f"{endless} " in each for each in unchecked.living()), PATIENCE)
     assert packs, build.stderr
     build.kill()
     build.wait()
@@ -94,7 +94,7 @@ def test_an_interrupted_build_ends_at_once_and_leaves_nothing(place: Place) -> N
     for value, number in enumerate((signal.SIGINT, signal.SIGTERM, signal.SIGHUP)):
         build = place.start("--set", f"one.value={value}")
         layer = random.choice(LAYERS)
-        assert until(lambda build=build, layer=layer: layer in build.steps("begin"), 60)
+        assert until(lambda build=build, layer=layer: layer in build.steps("begin"), PATIENCE)
         build.kill(number)
         assert build.wait() == 130, build.stderr[-3000:]
         assert "interrupted" in build.stderr
@@ -106,6 +106,6 @@ def test_an_interrupted_build_ends_at_once_and_leaves_nothing(place: Place) -> N
 
 def test_a_build_under_nohup_outlives_its_terminal(unchecked: Place) -> None:
     build = replace(unchecked, enter=("nohup",)).start("--set", "one.value=nohup")
-    assert until(lambda: build.steps("begin"), 60), build.stderr
+    assert until(lambda: build.steps("begin"), PATIENCE), build.stderr
     build.kill(signal.SIGHUP)
     assert build.wait() == 0, build.stderr[-3000:]

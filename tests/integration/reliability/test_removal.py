@@ -16,7 +16,7 @@ from lumicontainer.cache.store import Cache
 from lumicontainer.sandbox.tree.index import GONE, read_index
 
 from ..conftest import digest
-from ..processes import until
+from ..processes import PATIENCE, until
 from .chain import Build, Place
 
 WAITS = """\
@@ -40,7 +40,7 @@ def waiting(unchecked: Place) -> Place:
 def start(place: Place) -> tuple[Build, Path]:
     """Start a build; return it and the file that its second layer waits for, once it does."""
     build = place.start(*WORDS)
-    assert until(lambda: [*waits(place)], 60), build.stderr
+    assert until(lambda: [*waits(place)], PATIENCE), build.stderr
     return build, next(iter(waits(place)))
 
 

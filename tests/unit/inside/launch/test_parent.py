@@ -26,7 +26,7 @@ ranks = [
 RANK = """
 import os, signal
 signal.signal(signal.SIGALRM, lambda *_: os.write(1, b"outlived it\\n") and os._exit(0))
-signal.alarm(60)
+signal.alarm(600)
 os.write(1, b"%d\\n" % os.getpid())
 signal.pause()
 """
