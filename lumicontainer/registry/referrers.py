@@ -14,6 +14,8 @@ from lumicontainer.registry.cutting import digest_of_bytes
 from lumicontainer.registry.remote_image import RemoteImage, content_of
 
 CYCLONEDX = "application/vnd.cyclonedx+json"
+_ATTEMPTS = 10
+_REPLACED = 412
 
 
 def attach_bill(bill: bytes, remote: RemoteImage, manifest: bytes) -> None:
@@ -44,13 +46,34 @@ def _described(kind: str, content: bytes) -> dict[str, Any]:
 
 
 def _list_referrer(remote: RemoteImage, tag: str, row: dict[str, Any]) -> None:
-    """Add a row to the index of referrers."""
+    """Add a row to the index of referrers, which other programs may replace at the same time.
+
+    A registry that knows ETags refuses an index that was not made of its newest one. Elsewhere
+    the last index wins: so the row is looked for after it was written, and written again.
+    """
+    for _ in range(_ATTEMPTS):
+        rows, etag = _read_index(remote, tag)
+        if row in rows:
+            return
+        index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": [*rows, row]}
+        try:
+            remote.put_manifest(json.dumps(index).encode(), tag, INDEX, etag=etag)
+        except HTTPError as error:
+            if error.code != _REPLACED:
+                raise
+            error.close()
+    raise ValueError(f"other programs replaced its list of referrers {_ATTEMPTS} times: {tag}")
+
+
+def _read_index(remote: RemoteImage, tag: str) -> tuple[list[Any], str]:
+    """Return the rows of an index and its ETag; none if there is no index."""
     try:
-        listed = json_object(remote.read_tag(tag)).get("manifests")
+        body, headers = remote.read_tag(tag)
     except HTTPError as error:
         if error.code != 404:
             raise
-        listed = []
-    rows = [each for each in listed if each != row] if isinstance(listed, list) else []
-    index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": [*rows, row]}
-    remote.put_manifest(json.dumps(index).encode(), tag, INDEX)
+        error.close()
+        return [], ""
+    rows, etag = json_object(body).get("manifests"), headers.get("ETag", "")
+    # A weak ETag, such as W/"x", matches nothing.
+    return rows if isinstance(rows, list) else [], etag if etag.startswith('"') else ""

@@ -183,7 +183,7 @@ class _Arrival:
 def read_object_manifest(remote: RemoteImage, name: str) -> bytes | None:
     """Return the manifest of an object; None if the registry has none."""
     try:
-        return remote.read_tag(name)
+        return remote.read_tag(name).body
     except HTTPError as error:
         if error.code != 404:
             raise

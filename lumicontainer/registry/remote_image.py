@@ -12,7 +12,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urljoin, urlsplit
 
 from lumicontainer.errors import DownloadError, Problem
-from lumicontainer.host.transfers import Client, HttpRequest, copy_body, repeat
+from lumicontainer.host.transfers import Answer, Client, HttpRequest, copy_body, repeat
 from lumicontainer.registry import artifacts
 from lumicontainer.registry.cutting import digest_of_bytes
 from lumicontainer.registry.image_name import ImageName
@@ -125,17 +125,21 @@ class RemoteImage:
             error.close()
             repeat(lambda end: self._send_chunks(content, end), budget.UPLOAD)
 
-    def read_tag(self, tag: str) -> bytes:
+    def read_tag(self, tag: str) -> Answer:
         """Return the manifest of another tag."""
         url, limits = f"{self._base}/manifests/{tag}", self._limits(budget.MANIFEST)
-        return self._client.read(url, limits, {"Accept": artifacts.ACCEPTED}).body
+        return self._client.read(url, limits, {"Accept": artifacts.ACCEPTED})
 
     def put_manifest(
-        self, manifest: bytes, tag: str = "", kind: str = artifacts.MANIFEST
+        self, manifest: bytes, tag: str = "", kind: str = artifacts.MANIFEST, *, etag: str = ""
     ) -> Message:
-        """Give a manifest a tag, by default that of the image; return the headers of the answer."""
+        """Give a manifest a tag, by default that of the image; return the headers of the answer.
+
+        With an ``etag``, a registry that knows ETags answers 412 if the tag has another one.
+        """
         url = f"{self._base}/manifests/{tag or self.reference.tag}"
-        call = _sending(url, "PUT", content_of(manifest), {"Content-Type": kind})
+        headers = {"Content-Type": kind, **({"If-Match": etag} if etag else {})}
+        call = _sending(url, "PUT", content_of(manifest), headers)
         return repeat(lambda end: self._client.ask(call, budget.UPLOAD, end), budget.UPLOAD).headers
 
     def _limits(self, limits: Transfer) -> Transfer:

@@ -50,6 +50,7 @@ class Registry:
     received: int = 0
     ranges: bool = True
     lists_referrers: bool = False
+    knows_etags: bool = False
     keeps: bool = False
     """Whether a connection may serve many requests."""
     connections: int = 0
@@ -140,7 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
         if part and self.registry.ranges:
             at, end = int(part[1]), len(content) - 1
             return Reply(206, content[at:], {"Content-Range": f"bytes {at}-{end}/{end + 1}"})
-        return Reply(200, content)
+        return Reply(200, content, {"ETag": _etag(content)} if self.registry.knows_etags else {})
 
     _head = _get
 
@@ -160,6 +161,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _put(self, url: Any, body: bytes) -> Reply:
         folder, _, name = url.path.rpartition("/")
         if folder.endswith("/manifests"):
+            expected, before = self.headers.get("If-Match"), self.registry.manifests.get(name, b"")
+            if expected and expected != _etag(before):
+                return Reply(412)
             self.registry.manifests[name] = self.registry.manifests[digest_of_bytes(body)] = body
             return Reply(201, headers={"OCI-Subject": "x"} if self.registry.lists_referrers else {})
         content, digest = self.registry.sessions[name] + body, parse_qs(url.query)["digest"][0]
@@ -167,6 +171,10 @@ class _Handler(BaseHTTPRequestHandler):
             return Reply(400, b'{"errors": [{"code": "DIGEST_INVALID"}]}')
         self.registry.blobs[digest] = content
         return Reply(201)
+
+
+def _etag(content: bytes) -> str:
+    return f'"{digest_of_bytes(content)}"'
 
 
 @contextmanager

@@ -6,6 +6,8 @@ import os
 import re
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -23,6 +25,7 @@ from lumicontainer.registry.failures import reporting
 from lumicontainer.registry.image_name import parse_image_name
 from lumicontainer.registry.pull import Pulled, pull_image
 from lumicontainer.registry.push import Pushed, push_image
+from lumicontainer.registry.referrers import attach_bill
 from lumicontainer.registry.remote_image import RemoteImage
 from lumicontainer.registry.transfers import THREADS
 from lumicontainer.system import budget
@@ -260,6 +263,66 @@ def test_a_registry_that_lists_referrers_itself_gets_no_index(
     registry.lists_referrers = True
     digest = push_with_bill(image, registry)
     assert digest.replace(":", "-") not in registry.manifests
+
+
+def rows_of(registry: Registry, subject: bytes) -> list[dict[str, str]]:
+    """Return the rows of the index of referrers of a manifest."""
+    index = json.loads(registry.manifests[digest_of_bytes(subject).replace(":", "-")])
+    rows: list[dict[str, str]] = index["manifests"]
+    return rows
+
+
+def test_two_bills_that_are_attached_at_once_are_both_listed(registry: Registry) -> None:
+    """Both find no index before one is written; both have written before one looks again."""
+    subject, both, reads = b"{}", threading.Barrier(2, timeout=60), count()
+
+    def meet(method: str, path: str) -> Reply | None:
+        if method == "GET" and (number := next(reads)) < 4:
+            both.wait()
+            return Reply(404) if number < 2 else None
+        return None
+
+    registry.fault = meet
+    with ThreadPoolExecutor(2) as pool:
+        bills = (b'{"by": "one"}', b'{"by": "two"}')
+        attached = [pool.submit(attach_bill, each, remote(registry), subject) for each in bills]
+        for each in attached:
+            each.result()
+    assert len(rows_of(registry, subject)) == 2
+
+
+def test_a_row_of_another_program_that_comes_before_ours_is_written_stays(
+    registry: Registry,
+) -> None:
+    subject, other = b"{}", {"digest": "sha256:of-another-program"}
+    tag = digest_of_bytes(subject).replace(":", "-")
+    registry.knows_etags = True
+    registry.manifests[tag] = b'{"manifests": []}'
+    written = iter([json.dumps({"manifests": [other]}).encode()])
+
+    def write_first(method: str, path: str) -> Reply | None:
+        if method == "PUT" and path.endswith(tag):
+            registry.manifests[tag] = next(written, registry.manifests[tag])
+        return None
+
+    registry.fault = write_first
+    attach_bill(BILL, remote(registry), subject)
+    rows = rows_of(registry, subject)
+    assert len(rows) == 2
+    assert rows[0] == other
+
+
+def test_an_index_that_is_replaced_again_and_again_ends_the_push(
+    registry: Registry, image: Path
+) -> None:
+    def replace(method: str, path: str) -> Reply | None:
+        tags = [tag for tag in registry.manifests if tag.startswith("sha256-")]
+        registry.manifests.update(dict.fromkeys(tags, b'{"manifests": []}'))
+        return None
+
+    registry.fault = replace
+    with pytest.raises(ValueError, match="other programs replaced its list of referrers"):
+        push_with_bill(image, registry)
 
 
 # Registries in trouble
