@@ -1,82 +1,33 @@
-"""The JSON Schema of in-toto statements with SLSA's predicate, as their specifications say.
+"""Judge a statement by in-toto's own bindings, which are made of its specification."""
 
-Sources: github.com/in-toto/attestation, spec/v1 (statement.md, resource_descriptor.md,
-digest_set.md) and slsa.dev/spec/v1.0/provenance.
-"""
-
+from collections.abc import Mapping
 from typing import Any
 
-TEXT: dict[str, Any] = {"type": "string", "minLength": 1}
-URI = {"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9+.-]*:."}
-DIGEST_SET = {
-    "type": "object",
-    "minProperties": 1,
-    "additionalProperties": {"type": "string", "pattern": "^[0-9a-f]+$"},
-    "properties": {
-        "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
-        "gitCommit": {"type": "string", "pattern": "^[0-9a-f]{40}$"},
-    },
-}
-DESCRIPTOR = {
-    "type": "object",
-    "properties": {
-        "name": TEXT,
-        "uri": URI,
-        "digest": DIGEST_SET,
-        "content": TEXT,
-        "downloadLocation": URI,
-        "mediaType": TEXT,
-        "annotations": {"type": "object"},
-    },
-    "anyOf": [{"required": [each]} for each in ("uri", "digest", "content")],
-    "additionalProperties": False,
-}
-DESCRIPTORS = {"type": "array", "items": DESCRIPTOR}
-BUILD_DEFINITION = {
-    "type": "object",
-    "properties": {
-        "buildType": URI,
-        "externalParameters": {"type": "object", "minProperties": 1},
-        "internalParameters": {"type": "object"},
-        "resolvedDependencies": DESCRIPTORS,
-    },
-    "required": ["buildType", "externalParameters"],
-    "additionalProperties": False,
-}
-BUILDER = {
-    "type": "object",
-    "properties": {
-        "id": URI,
-        "version": {"type": "object", "additionalProperties": TEXT},
-        "builderDependencies": DESCRIPTORS,
-    },
-    "required": ["id"],
-    "additionalProperties": False,
-}
-RUN_DETAILS = {
-    "type": "object",
-    "properties": {"builder": BUILDER, "metadata": {"type": "object"}, "byproducts": DESCRIPTORS},
-    "required": ["builder"],
-    "additionalProperties": False,
-}
-STATEMENT = {
-    "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "type": "object",
-    "properties": {
-        "_type": {"const": "https://in-toto.io/Statement/v1"},
-        "subject": {
-            "type": "array",
-            "minItems": 1,
-            "items": {**DESCRIPTOR, "required": ["name", "digest"]},
-        },
-        "predicateType": {"const": "https://slsa.dev/provenance/v1"},
-        "predicate": {
-            "type": "object",
-            "properties": {"buildDefinition": BUILD_DEFINITION, "runDetails": RUN_DETAILS},
-            "required": ["buildDefinition", "runDetails"],
-            "additionalProperties": False,
-        },
-    },
-    "required": ["_type", "subject", "predicateType", "predicate"],
-    "additionalProperties": False,
-}
+from google.protobuf.json_format import ParseDict
+from in_toto_attestation.predicates.provenance.v1.provenance_pb2 import Provenance
+from in_toto_attestation.v1.resource_descriptor import ResourceDescriptor
+from in_toto_attestation.v1.statement import Statement
+from in_toto_attestation.v1.statement_pb2 import Statement as StatementMessage
+
+SLSA = "https://slsa.dev/provenance/v1"
+DIGITS = {"sha256": 64, "gitCommit": 40}
+"""The hexadecimal digits of a digest, which the bindings do not count."""
+
+
+def require_valid(statement: Mapping[str, Any]) -> None:
+    """Require an in-toto statement with the predicate of SLSA 1.
+
+    A field that neither specification has, or of another type, raises ``ParseError``.
+    """
+    message = ParseDict(statement, StatementMessage())
+    Statement.copy_from_pb(message).validate()
+    assert message.predicate_type == SLSA
+    provenance = ParseDict(statement["predicate"], Provenance())
+    definition, details = provenance.build_definition, provenance.run_details
+    assert ":" in definition.build_type
+    assert ":" in details.builder.id
+    assert definition.external_parameters
+    for each in (*message.subject, *definition.resolved_dependencies, *details.byproducts):
+        ResourceDescriptor.copy_from_pb(each).validate()
+        for algorithm, value in each.digest.items():
+            assert len(bytes.fromhex(value)) * 2 == DIGITS[algorithm]
