@@ -144,6 +144,10 @@ def test_a_ci_file_installs_builds_and_verifies_by_commands_that_exist(lines: li
     assert "--junit verify.xml --html verify.html" in verify
 
 
+def test_images_are_published_by_the_program_that_ci_installs_elsewhere() -> None:
+    assert CI[".gitlab/publish.yml"]["publish"]["before_script"] == GITLAB["before_script"]
+
+
 def test_a_ci_file_keeps_the_reports_that_verify_writes() -> None:
     kept = GITHUB["steps"][-1]
     assert (kept["if"], kept["with"]["path"]) == ("always()", "verify.*")
