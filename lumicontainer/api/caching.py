@@ -61,8 +61,17 @@ class Examination(NamedTuple):
     unreadable: Sequence[CacheRow] = ()
 
     def folder(self, name: str) -> Path:
-        """Return the folder of an object."""
+        """Return the folder of an object of the user's own cache."""
         return Cache(self.place).folder(name)
+
+    @property
+    def failed(self) -> bool:
+        """Return whether an object is damaged or cannot be read."""
+        return bool(self.damaged or self.unreadable)
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as ``lumicontainer cache verify --json`` prints it."""
+        return {**self._asdict(), "place": str(self.place)}
 
 
 @dataclass(frozen=True)
@@ -97,9 +106,9 @@ class Pruned(NamedTuple):
     """Why objects could not be removed."""
 
     def as_data(self) -> dict[str, Any]:
-        """Return it as ``lumicontainer cache prune --shared --json`` prints it."""
-        names = ("removed", "bytes", "left", "limit", "dry_run")
-        return {name: getattr(self, name) for name in names}
+        """Return it as ``lumicontainer cache prune --json`` prints it."""
+        names = ("removed", "bytes", "left", "limit", "dry_run", "leftovers")
+        return {"place": str(self.place), **{name: getattr(self, name) for name in names}}
 
     def free(self) -> int | None:
         """Return the free bytes of the disk; None if there is no cache."""

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lumicontainer.api.values import OnProgress, progress_of
 from lumicontainer.building.file_output import FileOutput
@@ -61,6 +61,10 @@ class Extended(NamedTuple):
 
     path: Path
     added: Mapping[str, str] | None
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as ``lumicontainer extend --json`` prints it."""
+        return {**self._asdict(), "path": str(self.path)}
 
 
 def extend(request: ExtendRequest, on_progress: OnProgress | None = None) -> Extended:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lumicontainer.api.recipes import RecipeRequest
 from lumicontainer.api.values import OnProgress, progress_of
@@ -33,6 +33,10 @@ class WrittenLock(NamedTuple):
     path: Path
     pins: int
     unpinned: int
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as ``lumicontainer lock --json`` prints it."""
+        return {**self._asdict(), "path": str(self.path)}
 
 
 def lock(request: LockRequest, on_progress: OnProgress | None = None) -> WrittenLock:

@@ -100,7 +100,9 @@ def verify_shared(on_progress: OnProgress | None = None) -> Examination:
             with progress.step(each.shown):
                 why = shared.damage(each.folder.name)
             if why and shared.has(each.folder.name):  # Else its owner removed it.
-                damaged.append({**_row(each), "why": why})
+                name, publisher = each.folder.name, each.publisher
+                row = {"name": name, "step": each.shown, "publisher": publisher, "why": why}
+                damaged.append(row)
     return Examination(shared.root, len(published) - len(damaged), damaged)
 
 

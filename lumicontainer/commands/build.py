@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
     context.add_options(parser, *context.RECIPE)
     add = parser.add_argument
-    summary = "the file of the image, default ./RECIPE.sif; or docker:NAME, an image of Docker"
+    summary = "the image file, by default ./RECIPE.sif, or docker:NAME for an image in Docker"
     add("--output", "-o", metavar="FILE", help=summary)
     summary = "parallel compile jobs; default: LUMICONTAINER_JOBS, or what cores and memory allow"
     jobs = os.environ.get("LUMICONTAINER_JOBS") or None
@@ -66,7 +66,7 @@ def _add_cache_options(parser: argparse.ArgumentParser) -> None:
     context.add_options(parser, "--cache-from")
     summary = "send the layers and wheels of the image there at the end"
     add("--cache-to", metavar=context.REGISTRY, default="", help=summary)
-    summary = "sign what --cache-to sends by an SSH key, so that other users can trust the key"
+    summary = "sign what --cache-to sends with an SSH key, so that other users can trust the key"
     add("--cache-sign", metavar="KEY", default="", help=summary)
 
 
@@ -80,7 +80,7 @@ def _add_job_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--time", metavar="TIME", type=context.time_limit, help="the job's time limit, such as 2h")
     context.add_options(parser, "--account")
-    summary = "compile layers in jobs of their own, at most N at the same time"
+    summary = "compile layers in separate jobs, at most N at the same time"
     add("--jobs-at-once", metavar="N", type=context.number, help=summary)
     summary = "compile this layer into the cache and write no image; needs the layers below it"
     add("--only-compile", metavar="LAYER", default="", help=summary)

@@ -25,7 +25,7 @@ from lumicontainer.commands import context
 from lumicontainer.commands.parser import add_verb
 from lumicontainer.errors import EXAMINED_FAILED, OK, HostError, InputError, Problem
 from lumicontainer.system import units
-from lumicontainer.system.terminal.output import print_json, print_table, say
+from lumicontainer.system.terminal.output import print_table, say
 from lumicontainer.system.terminal.progress import Progress
 
 
@@ -45,12 +45,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     prune.add_argument("--max-age", metavar="DAYS", type=context.number, help=summary)
     prune.add_argument("--dry-run", action="store_true", help="print what would be removed")
     why = add_verb(
-        actions, "explain", "print which steps of a recipe are cached, and why the first is not"
+        actions,
+        "explain",
+        "print which steps of a recipe are cached, and why the first of the others is not",
     )
     summary = f"use the shared cache, ${FOLDER}"
     for action in (listing, verify, prune):
         action.add_argument("--shared", action="store_true", help=summary)
-    summary = "with --shared: also what others published, where you may write to it"
+    summary = "with --shared: also what others published, if you may write to it"
     prune.add_argument("--others", action="store_true", help=summary)
     context.add_options(why, *context.RECIPE, "--cache-from")
     context.add_options(verify, "--progress")
@@ -68,7 +70,7 @@ def _add_publish(actions: Any) -> argparse.ArgumentParser:
     parser.add_argument("--locked", action="store_true", help=summary)
     summary = "publish every object of the cache"
     parser.add_argument("--all", dest="every", action="store_true", help=summary)
-    summary = "sign the objects by an SSH key, so that other users can trust the key"
+    summary = "sign the objects with an SSH key, so that other users can trust the key"
     parser.add_argument("--sign", metavar="KEY", default="", help=summary)
     return parser
 
@@ -127,26 +129,32 @@ def _print_shared(content: SharedContent) -> None:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    result = caching.verify_cache(Progress(arguments.progress))
-    place, whole, damaged, unreadable = result
-    if arguments.json:
-        print_json({"whole": whole, "damaged": damaged, "unreadable": unreadable})
-    elif whole or damaged or unreadable:
-        _print_examined(result)
-    else:
-        sys.stdout.write(f"the cache is empty: {place}\n")
-    return EXAMINED_FAILED if damaged or unreadable else OK
+    return _print_result(caching.verify_cache(Progress(arguments.progress)), arguments)
+
+
+def _verify_shared(arguments: argparse.Namespace) -> int:
+    return _print_result(shared_cache.verify_shared(Progress(arguments.progress)), arguments)
+
+
+def _print_result(result: Examination, arguments: argparse.Namespace) -> int:
+    context.print_result(result, arguments, _print_examined)
+    return EXAMINED_FAILED if result.failed else OK
 
 
 def _print_examined(result: Examination) -> None:
     out = sys.stdout.write
+    moved = [each for each in result.damaged if "publisher" not in each]
     for each in result.damaged:
         out(f"damaged: {each['step']}: {each['why']}\n")
+        if "publisher" in each:
+            place = result.place / each["name"]
+            hint = f"{each['publisher']} removes it by rm -r {place}, and publishes it once more"
+            out(f"  where: {place}\n   hint: {hint}\n")
     for each in result.unreadable:
         place = result.folder(each["name"])
         out(f"cannot be read: {each['step']}: {each['why']}\n  where: {place}\n")
-    out(f"{units.count(result.whole, 'object')} whole\n")
-    if result.damaged:
+    out(f"{units.count(result.whole, 'object')} whole, in {result.place}\n")
+    if moved:
         out(
             f"damaged objects were moved to {result.place / 'bad'}: "
             "the next build makes them again\n"
@@ -154,21 +162,6 @@ def _print_examined(result: Examination) -> None:
         )
     if result.unreadable:
         out(f"objects that cannot be read stay\n    hint: {UNREADABLE}\n")
-
-
-def _verify_shared(arguments: argparse.Namespace) -> int:
-    root, whole, damaged, _ = shared_cache.verify_shared(Progress(arguments.progress))
-    if arguments.json:
-        print_json({"place": str(root), "whole": whole, "damaged": damaged})
-        return EXAMINED_FAILED if damaged else OK
-    for each in damaged:
-        place, publisher = root / each["name"], each["publisher"]
-        sys.stdout.write(
-            f"damaged: {each['step']}: {each['why']}\n  where: {place}\n"
-            f"   hint: {publisher} removes it by rm -r {place}, and publishes it once more\n"
-        )
-    sys.stdout.write(f"{units.count(whole, 'object')} whole, in {root}\n")
-    return EXAMINED_FAILED if damaged else OK
 
 
 def _prune_request(arguments: argparse.Namespace) -> PruneRequest:
@@ -181,9 +174,10 @@ def _prune(arguments: argparse.Namespace) -> None:
     if arguments.others:
         raise InputError(Problem("--others is an option of --shared", hint="leave it out"))
     pruned = caching.prune_cache(_prune_request(arguments))
-    if arguments.json:
-        print_json({**pruned.as_data(), "leftovers": pruned.leftovers})
-        return
+    context.print_result(pruned, arguments, _print_own_pruned)
+
+
+def _print_own_pruned(pruned: Pruned) -> None:
     _print_pruned(pruned, "running builds use it")
     if not pruned.dry_run and (free := pruned.free()) is not None:
         sys.stdout.write(f"{units.size(free)} are free at {pruned.place}\n")

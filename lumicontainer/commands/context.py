@@ -68,12 +68,12 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
     "image": {"metavar": "IMAGE", "type": Path, "help": "the file of an image"},
     "recipe": {
         "metavar": "RECIPE",
-        "help": "a recipe, by its name or its file; its folder then is --recipes",
+        "help": "the name of a recipe, or its file, whose folder is searched first",
     },
     "--recipes": {
         "metavar": "DIR",
         "type": Path,
-        "help": "a folder of your own with recipes, layers/, profiles/ and envs/, searched first",
+        "help": "your folder of recipes, layers/, profiles/ and envs/, searched first",
     },
     "--platform": {"metavar": "NAME", "help": "the platform of the image; default: this host's"},
     "--profile": {

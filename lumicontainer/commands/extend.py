@@ -1,4 +1,4 @@
-"""``lumicontainer extend``: put more Python packages on an image, as one file beside it."""
+"""``lumicontainer extend``: put more Python packages on an image, as one file next to it."""
 
 import argparse
 import shlex
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from lumicontainer.api import extending
-from lumicontainer.api.extending import ExtendRequest
+from lumicontainer.api.extending import Extended, ExtendRequest
 from lumicontainer.commands import context
 from lumicontainer.system import units
 from lumicontainer.system.terminal.output import say, write_document
@@ -23,14 +23,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-r", "--requirement", dest="requirements", metavar="FILE", type=Path, help=summary, **more)
     summary = "a folder of your own code, whose changes take effect at once; can be repeated"
     add("--editable", metavar="DIR", type=Path, help=summary, **more)
-    summary = "let a package of the image be replaced; can be repeated"
+    summary = "allow this package of the image to be replaced; can be repeated"
     add("--allow-change", metavar="NAME", help=summary, **more)
     group = parser.add_mutually_exclusive_group(required=True)
     summary = "the file to write, such as mine.sqsh; run --with mounts it"
     group.add_argument("-o", "--output", metavar="FILE", type=Path, help=summary)
     summary = "write a new image, with the packages as a layer, instead of a file next to it"
     group.add_argument("--into", metavar="FILE", type=Path, help=summary)
-    context.add_options(parser, "--progress")
+    context.add_options(parser, "--progress", "--json")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -42,7 +42,13 @@ def run(arguments: argparse.Namespace) -> None:
         into=bool(arguments.into),
         command=f"lumicontainer {shlex.join(sys.argv[1:])}",
     )
-    output, added = extending.extend(request, Progress(arguments.progress))
+    extended = extending.extend(request, Progress(arguments.progress))
+    _say_added(request, extended)
+    context.print_result(extended, arguments, _print)
+
+
+def _say_added(request: ExtendRequest, extended: Extended) -> None:
+    output, added = extended
     if added is None:
         say(f"{output.name} is up to date")
     else:
@@ -51,6 +57,9 @@ def run(arguments: argparse.Namespace) -> None:
         count = units.count(len(added), "package")
         say(f"{output.name}: {count} added, {units.size(output.stat().st_size)}")
         words = ["--with", request.output, request.image]
-        start = shlex.join(map(str, [request.output] if arguments.into else words))
+        start = shlex.join(map(str, [request.output] if request.into else words))
         say(f"use it: lumicontainer run {start} -- COMMAND")
-    write_document(f"{output}\n")
+
+
+def _print(extended: Extended) -> None:
+    write_document(f"{extended.path}\n")

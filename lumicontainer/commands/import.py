@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a Dockerfile, a definition, requirements.txt, pyproject.toml, a lock, "
         "or an environment of conda or cotainr",
     )
-    summary = "the folder whose files a Dockerfile copies; default: the folder that has these files"
+    summary = "the build context of a Dockerfile; default: the folder that has the files it copies"
     parser.add_argument("--context", metavar="DIR", type=Path, help=summary)
     parser.add_argument("--name", metavar="NAME", help="the name of the recipe and of its layer")
     parser.add_argument("--output", metavar="DIR", type=Path, help="their folder; default: ./NAME")

@@ -38,9 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--output", metavar="FILE", help=summary)
     summary = "submit the job again each time it ends, until its program ends with 0"
     add("--until-done", action="store_true", help=summary)
-    summary = "with --until-done: the file, folder or pattern that each save makes newer"
+    summary = "with --until-done: the file, folder or pattern that each save updates"
     add("--checkpoint", metavar="FILE", help=summary)
-    summary = f"with --until-done: the restarts in a row without a save; default: {RESTARTS}"
+    summary = f"with --until-done: how often to restart without a new save; default: {RESTARTS}"
     add("--restarts", metavar="N", type=context.number_from_0, help=summary)
     summary = "submit the job, and print its number in place of the script"
     add("--submit", action="store_true", help=summary)

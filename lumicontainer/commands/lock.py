@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from lumicontainer.api import locking
-from lumicontainer.api.locking import LockRequest
+from lumicontainer.api.locking import LockRequest, WrittenLock
 from lumicontainer.commands import context
 from lumicontainer.errors import EXAMINED_FAILED, OK
 from lumicontainer.system import units
@@ -18,13 +18,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     context.add_options(parser, *context.RECIPE)
     summary = "the lock; default: locks/ next to the recipe, where build --locked reads it"
     parser.add_argument("--output", "-o", metavar="FILE", type=Path, help=summary)
-    context.add_options(parser, "--mirror", "--progress")
+    context.add_options(parser, "--mirror", "--progress", "--json")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the lock; fail if an input has no pin."""
     request = context.request_of(LockRequest, arguments)
-    path, pins, unpinned = locking.lock(request, Progress(arguments.progress))
+    written = locking.lock(request, Progress(arguments.progress))
+    path, pins, unpinned = written
     say(f"{display(path)}: {units.count(pins, 'pin')}, {unpinned} not pinned")
-    write_document(f"{path}\n")
+    context.print_result(written, arguments, _print)
     return EXAMINED_FAILED if unpinned else OK
+
+
+def _print(written: WrittenLock) -> None:
+    write_document(f"{written.path}\n")

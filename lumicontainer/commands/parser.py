@@ -47,8 +47,8 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "top": "show what a running job does on its nodes",
     },
     "Share images": {
-        "push": "upload to a registry the parts of an image that it lacks",
-        "pull": "download from a registry the parts of an image that are not here",
+        "push": "upload an image to a registry, except the parts that it has",
+        "pull": "download an image from a registry, except the parts that are here",
     },
     "Look after the host": {
         "doctor": "report what this host can do, and what is missing",

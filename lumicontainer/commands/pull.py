@@ -4,10 +4,10 @@ import argparse
 from pathlib import Path
 
 from lumicontainer.api import sharing
-from lumicontainer.api.sharing import PullRequest
+from lumicontainer.api.sharing import PullRequest, SharedImage
 from lumicontainer.commands import context
 from lumicontainer.system import units
-from lumicontainer.system.terminal.output import as_json, say, write_document
+from lumicontainer.system.terminal.output import say, write_document
 from lumicontainer.system.terminal.progress import Progress
 
 
@@ -23,9 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Pull the image, and print the path of its file."""
     pulled = sharing.pull(context.request_of(PullRequest, arguments), Progress(arguments.progress))
-    if arguments.json:
-        write_document(as_json(pulled.as_data()) + "\n")
-        return
+    context.print_result(pulled, arguments, _print)
+
+
+def _print(pulled: SharedImage) -> None:
     got = f"{units.size(pulled.moved)} of {units.size(pulled.size)}"
     say(f"{pulled.path.name}: fetched {got}, {pulled.moved_blobs} of {pulled.blobs} blobs")
     say(f"it is {pulled.reference}")

@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     summary = "the file of the new image; default: the image's name with .rebuilt.sif"
     add("--output", "-o", metavar="FILE", type=Path, help=summary)
-    summary = "its recipe, a name or a file; default: the name in its provenance"
+    summary = "the name or file of its recipe; default: the name in its provenance"
     add("--recipe", metavar="RECIPE", default="", help=summary)
     context.add_options(parser, "--recipes")
     add("--cached", action="store_true", help="take layers from the cache, and run no step again")

@@ -35,7 +35,7 @@ ORIGINS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    summary = "a recipe, by its name or its file, or a platform, a profile or a layer by its name"
+    summary = "the name or file of a recipe, or the name of a platform, a profile or a layer"
     parser.add_argument("recipe", metavar="NAME", help=summary)
     context.add_options(parser, *context.RECIPE[1:])
     summary = "the kind of NAME; default: the first kind that has it"

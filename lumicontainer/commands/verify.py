@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run a Slurm job in this partition",
     )
     context.add_options(parser, "--account")
-    summary = "check that this recipe, a name or a file, still gives the same image"
+    summary = "check that this recipe (name or file) still gives the same image"
     add("--recipe", metavar="RECIPE", default="", help=summary)
     summary = "the root folder of another host: check that the image can load its libraries"
     add("--host-root", metavar="DIR", type=Path, help=summary)

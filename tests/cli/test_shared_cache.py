@@ -160,6 +160,7 @@ def test_verify_reads_the_shared_cache_and_removes_nothing(
     assert "2 objects whole" in done.stdout
     examination = json.loads(lumicontainer("cache", "verify", "--shared", "--json").stdout)
     assert [each["name"] for each in examination["damaged"]] == [layer.parent.name]
+    assert examination.keys() == ask("cache", "verify").keys()
     assert sorted(team.rglob("*")) == before
 
 

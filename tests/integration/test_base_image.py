@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -102,7 +103,10 @@ def test_an_image_on_another_one_is_locked_built_checked_and_run(
     theirs: Path, tmp_path: Path
 ) -> None:
     recipe, image = write(tmp_path, theirs, digest(theirs)), tmp_path / "mine.sif"
-    assert "1 pin, 0 not pinned" in lumicontainer("lock", recipe, code=0).stderr
+    done = lumicontainer("lock", recipe, "--json", code=0)
+    assert "1 pin, 0 not pinned" in done.stderr
+    lock = tmp_path / "locks/mine.workstation.lock.yaml"
+    assert json.loads(done.stdout) == {"path": str(lock), "pins": 1, "unpinned": 0}
     lumicontainer("build", recipe, "--locked", "--output", image, code=0)
     seen = inside(image, "sh", "-c", 'cat /opt/mine; echo " $GREETING_STYLE $PATH"')
     assert seen.startswith("it's $(id) `id` %post {{ x }} plain /opt/greet/bin:")

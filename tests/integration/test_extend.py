@@ -82,14 +82,18 @@ def test_packages_are_added_beside_the_image_and_nothing_else_changes(folder: Pa
     (folder / "requirements.txt").write_text("docopt\neinops\n")
     before = {path.name for path in folder.iterdir()}
     digest = hashlib.file_digest((folder / IMAGE).open("rb"), "sha256").digest()
-    words = ("-r", "requirements.txt", "--editable", "code", "-o", "mine.sqsh")
+    words = ("-r", "requirements.txt", "--editable", "code", "-o", "mine.sqsh", "--json")
     done = succeeded(extend(folder, *words))
     assert "3 packages added" in done.stderr
-    assert re.findall(r"(?m)^\+ (\S+)==[0-9]", done.stderr) == ["docopt", "mycode", "tabulate"]
+    added = dict(re.findall(r"(?m)^\+ (\S+)==(\S+)", done.stderr))
+    assert [*added] == ["docopt", "mycode", "tabulate"]
+    assert json.loads(done.stdout) == {"path": str(file), "added": added}
     assert {path.name for path in folder.iterdir()} - before == {"mine.sqsh", "pylock.mine.toml"}
     assert hashlib.file_digest((folder / IMAGE).open("rb"), "sha256").digest() == digest
     made = file.stat().st_mtime_ns
-    assert "mine.sqsh is up to date" in extend(folder, *words).stderr
+    done = extend(folder, *words)
+    assert "mine.sqsh is up to date" in done.stderr
+    assert json.loads(done.stdout) == {"path": str(file), "added": None}
     assert file.stat().st_mtime_ns == made
     done = in_image(folder, "python3", "-c", USES)
     assert (done.stdout, done.returncode) == (SEEN, 0), done.stderr

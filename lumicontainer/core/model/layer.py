@@ -124,7 +124,7 @@ class Content(NamedTuple):
     installed and before `lock` asks for them. The layer's `sources`, such as a key, are there;
     programs that it calls must come from earlier layers."""
     sources: Annotated[tuple[Source, ...], read_sources] = ()
-    """Sources to download. Those of `git` and `url` are in `$sources` when the script begins."""
+    """Sources to download. Sources of `git` and `url` are in `$sources` when the script begins."""
     environment: Mapping[Annotated[str, validators.constant], Annotated[str, text]] = {}
     """Variables that the image sets. Values arrive as written, with `~` and newlines; a Dockerfile
     cannot hold a newline. `$NAME` is refused: `prepend` puts folders before those of a variable."""
@@ -142,7 +142,7 @@ class Content(NamedTuple):
     binds: tuple[ABind, ...] = ()
     """Paths of the host that an image with this layer needs."""
     host_libraries: tuple[AHostLibrary, ...] = ()
-    """Libraries of the host that an image with this layer needs. What these need in turn is found
+    """Libraries of the host that an image with this layer needs. Their own dependencies are found
     on the host."""
     pip_installs: tuple[APackage, ...] = ()
     """Packages that the script installs with pip itself, in the layer's version. `lock` pins them,

@@ -211,8 +211,8 @@ class Platform(NamedTuple):
     interface_prefix: Annotated[str, validators.interface_prefix] = ""
     """The beginning of the names of the network interfaces."""
     variables: tuple[Annotated[Variable, fields_of("a variable", Variable)], ...] = ()
-    """Variables for every rank. What the user sets, even to nothing, stays: `export NCCL_NET=`
-    switches a row off."""
+    """Variables for every rank. A value that the user sets, even an empty one, stays: `export
+    NCCL_NET=` switches a row off."""
     discouraged: tuple[ADiscouraged, ...] = ()
     """Variables that do harm if a user exports them."""
     advised: tuple[Annotated[Advised, fields_of("an advised variable", Advised)], ...] = ()
