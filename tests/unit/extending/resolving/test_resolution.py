@@ -1,86 +1,27 @@
 """``extend`` chooses versions: real uv asks a folder of packages, without a container."""
 
-import hashlib
 import io
-import os
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from lumicontainer.errors import DownloadError, InputError, Problem
+from lumicontainer.errors import InputError
 from lumicontainer.extending import extension
-from lumicontainer.extending.container import Container, Mounts
 from lumicontainer.extending.extension import Order
 from lumicontainer.extending.facts import Facts, Installed
 from lumicontainer.extending.reading.additions import Additions
-from lumicontainer.extending.resolving import conflicts
 from lumicontainer.extending.resolving.left_out import find_left_out
-from lumicontainer.extending.resolving.proven import prove_sources
 from lumicontainer.extending.resolving.resolution import Question, Refusal, Resolution
 from lumicontainer.extending.sources.prepare import Prepared
-from lumicontainer.host.site import Site
-from lumicontainer.host.uv import find_uv
 from lumicontainer.image import records
-from lumicontainer.system import process
 from lumicontainer.system.terminal.progress import Progress
 
-from ....packages import write_source, write_wheel
 from ...host.test_registry import Answer, answering
+from .folder_index import IMAGE, Index
 
 pytestmark = pytest.mark.slow
-
-IMAGE = Facts("3.11", {"base": Installed("2.0", (), ("base",), "")})
-
-
-class Index:
-    """A folder of packages, and uv beside it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder / "index"
-        self.folder.mkdir()
-        self.work = folder / "work"
-        self.work.mkdir()
-
-    def wheel(self, name: str, version: str, *needs: str) -> None:
-        write_wheel(self.folder, name, version, *needs)
-
-    def source(self, name: str, version: str, *needs: str, module: str = "helper") -> None:
-        write_source(self.folder, name, version, *needs, module=module)
-
-    def resolution(self, facts: Facts = IMAGE, pip: Mapping[str, str] | None = None) -> Resolution:
-        pip = pip or {"no-index": "1", "find-links": str(self.folder)}
-        site = Site("", "", None, {}, (self.folder,), {}, pip)
-        return Resolution(WithoutContainer(self.work / "image.sif", self.work, site), facts)
-
-    def refused(self, *lines: str) -> list[Problem]:
-        resolution, question = self.resolution(), Question(lines)
-        with pytest.raises(Refusal) as refusal:
-            resolution.lock(question)
-        return [*conflicts.explain(resolution, question, refusal.value).problems]
-
-    def choose(self, *lines: str, facts: Facts = IMAGE) -> dict[str, str]:
-        resolution = self.resolution(facts)
-        return resolution.versions(resolution.lock(Question(lines)))
-
-
-class WithoutContainer(Container):
-    """Run uv on this host: the tests wrote all code that it runs."""
-
-    def uv(self, mounts: Mounts, *words: str, quiet: bool = True) -> process.Finished:
-        program = find_uv()
-        assert program is not None
-        settings = {"UV_CACHE_DIR": str(mounts.writes / "cache"), "TMPDIR": str(mounts.writes)}
-        command = [str(program), *words, "--color", "never", *(["--quiet"] if quiet else [])]
-        return process.in_new_session(command, env={**os.environ, **settings})
-
-
-@pytest.fixture
-def index(tmp_path: Path) -> Index:
-    served = Index(tmp_path)
-    served.wheel("helper", "1.0")
-    return served
 
 
 def test_a_package_that_needs_a_source_keeps_its_newest_version(index: Index) -> None:
@@ -208,91 +149,6 @@ def test_an_older_major_version_is_refused(index: Index, new: str, old: str, lev
     assert not [*find_left_out(index.resolution(), Question([f"top=={old}"]), {"top": old})]
 
 
-@pytest.mark.parametrize(
-    ("line", "what", "says"),
-    [
-        ("nosuch", "package 'nosuch' not found", "correct the name"),
-        ("top==9", "no release of top meets 'top==9'", "the newest is 2.0"),
-        ("top>2", "no release of top meets 'top>2'", "name one to get it: top==3.0rc1"),
-        ("broken", "cannot build broken 1.0 in the image", "no_such_module"),
-        ("clash", "the wanted packages do not fit the image", "needs base <2; the image has 2.0"),
-    ],
-)
-def test_the_headline_names_the_cause(index: Index, line: str, what: str, says: str) -> None:
-    index.wheel("top", "2.0")
-    index.wheel("top", "3.0rc1")
-    index.source("broken", "1.0", module="no_such_module")
-    index.wheel("clash", "1.0", "base<2")
-    index.wheel("base", "1.0")
-    (problem,) = index.refused("top", line)
-    assert what in problem.what
-    assert says in f"{problem.why} {problem.hint}"
-
-
-def test_an_index_that_cannot_be_reached_is_no_conflict(index: Index) -> None:
-    text = "error: Request failed after 3 retries\n  cause: Failed to fetch: http://x.invalid/a/\n"
-    resolution, question = index.resolution(), Question(["top"])
-    error = conflicts.explain(resolution, question, Refusal(2, text))
-    assert (error.code, error.problems[0].what) == (6, "cannot reach an index of packages")
-
-
-@pytest.mark.parametrize(
-    ("status", "text", "why"),
-    [
-        (137, "", "ended by SIGKILL"),
-        (137, "Resolving dependencies...", "ended by SIGKILL\nResolving dependencies..."),
-        (2, "", "exit code 2"),
-    ],
-)
-def test_a_build_that_ends_uv_is_no_bug(index: Index, status: int, text: str, why: str) -> None:
-    resolution, question = index.resolution(), Question(["top"])
-    error = conflicts.explain(resolution, question, Refusal(status, text))
-    (problem,) = error.problems
-    assert (error.code, problem.what, problem.why) == (5, "uv ended before it chose versions", why)
-
-
-@pytest.mark.parametrize("name", ["a-", "aé", "-a", "a" * 100_000])
-def test_a_build_names_no_package_that_could_not_be(index: Index, name: str) -> None:
-    resolution, question = index.resolution(), Question(["top"])
-    text = f"error: it failed\n{name} was not found in the package registry\n"
-    error = conflicts.explain(resolution, question, Refusal(1, text))
-    assert error.code == 2
-
-
-def test_a_long_message_of_a_build_is_cut(index: Index) -> None:
-    resolution, question = index.resolution(), Question(["top"])
-    text = f"error: Failed to build `evil==1.0`\n{'z' * 5_000_000}"
-    refusal = Refusal(1, text)
-    (problem,) = conflicts.explain(resolution, question, refusal).problems
-    assert problem.what == "cannot build evil 1.0 in the image"
-    assert len(problem.why) < 50_000
-    assert len(refusal.text) < 2_000_000
-
-
-def test_a_file_that_cannot_be_reached_is_no_index(index: Index) -> None:
-    url = "https://127.0.0.1:1/top-1.0-py3-none-any.whl"
-    resolution, question = index.resolution(), Question([f"top @ {url}#sha256={'0' * 64}"])
-    text = f"error: Failed to download `top @ {url}`\n  cause: Failed to fetch: {url}\n"
-    error = conflicts.explain(resolution, question, Refusal(2, text))
-    (problem,) = error.problems
-    assert (error.code, problem.what, problem.where) == (6, "cannot download a package", url)
-    assert "index" not in problem.hint
-
-
-@pytest.mark.parametrize("code", [401, 403])
-def test_an_index_that_lets_nobody_in_has_not_lost_the_package(index: Index, code: int) -> None:
-    with answering((Answer(code),), []) as host:
-        resolution = index.resolution(pip={"index-url": f"http://{host}/simple"})
-        question = Question(["top"])
-        with pytest.raises(Refusal) as refusal:
-            resolution.lock(question)
-        error = conflicts.explain(resolution, question, refusal.value)
-    (problem,) = error.problems
-    assert (error.code, problem.what) == (6, "no access to an index of packages")
-    assert f"{host}/simple" in problem.why and str(code) in problem.why
-    assert problem.hint.startswith("put the password into ~/.netrc")
-
-
 def resolve(
     index: Index, line: str, image: Facts = IMAGE, pip: Mapping[str, str] | None = None
 ) -> str:
@@ -371,42 +227,3 @@ def test_the_record_names_the_accelerator_of_an_image(
     monkeypatch.setattr(records, "is_recorded", lambda _: True)
     monkeypatch.setattr(records, "resolved", lambda _: {"platform": {"accelerator": "rocm"}})
     assert "bitsandbytes 0.40.0 is too old for the image" in resolve(index, "bitsandbytes")
-
-
-def test_code_of_a_source_runs_only_if_its_hash_is_the_users(
-    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LUMICONTAINER_CACHE", str(tmp_path / "cache"))
-    ran = tmp_path / "ran"
-    index.source("odd", "1.0", module=f"pathlib; pathlib.Path({str(ran)!r}).touch()")
-    (file,) = index.folder.glob("odd-*")
-    sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
-    resolution = index.resolution()
-    question = Question(["odd==1.0 ; python_version > '3'", "helper"])
-    with pytest.raises(InputError, match=r"no file of odd 1\.0 has the given hash"):
-        prove_sources(resolution, question, {"odd": frozenset({"0" * 64})})
-    proven = prove_sources(resolution, question, {"odd": frozenset({sha256})})
-    assert not ran.exists()
-    assert [line.partition("file:")[0] for line in proven.lines] == ["odd @ ", "helper"]
-    lock = resolution.lock(proven)
-    assert ran.exists()
-    assert resolution.versions(lock) == {"odd": "1.0", "helper": "1.0"}
-    (source,) = (each.sdist for each in lock.packages if each.sdist)
-    assert source.url == file.as_uri()
-
-
-def test_the_code_of_an_archive_runs_only_if_its_hash_is_that_of_its_address(
-    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LUMICONTAINER_CACHE", str(tmp_path / "cache"))
-    with answering((Answer(body=b"changed"),), []) as host:
-        question = Question([f"odd @ http://{host}/odd-1.0.tar.gz#sha256={'0' * 64}"])
-        with pytest.raises(DownloadError, match="does not match its sha256"):
-            prove_sources(index.resolution(), question, {})
-
-
-def test_a_source_by_its_address_has_one_hash(index: Index) -> None:
-    question = Question(["odd @ http://x.example/odd-1.0.tar.gz"])
-    hashes = {"odd": frozenset({"0" * 64, "1" * 64})}
-    with pytest.raises(InputError, match="odd has 2 hashes"):
-        prove_sources(index.resolution(), question, hashes)
