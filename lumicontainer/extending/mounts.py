@@ -58,7 +58,7 @@ def _folder(number: int) -> str:
 
 def _search_path(image: Path, folders: Sequence[str]) -> Iterator[Set]:
     """Yield the variable by which the Python of another program's image finds extensions."""
-    if not folders or records.key(image) or (facts := read_facts(image)).extensible:
+    if not folders or records.is_recorded(image) or (facts := read_facts(image)).extensible:
         return
     searched = [f"{each}/lib/python{facts.python}/site-packages" for each in folders]
     if value := os.environ.get(_PYTHONPATH):

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.cache.objects import LAYER
+from lumicontainer.image.inspect import KEY_LABEL
 from lumicontainer.image.squashfs import form_of
 
 from ..cli.conftest import succeeded
@@ -13,6 +14,8 @@ from .conftest import ENGINE, check_output, digest, inside, lumicontainer
 DEFINITION = """\
 Bootstrap: localimage
 From: {base}
+%labels
+    {label} inherited
 %environment
     export GREETING="it's here"
 """
@@ -29,10 +32,13 @@ PROGRAM = "import tabulate; print(tabulate.__file__)"
 def folder(
     request: pytest.FixtureRequest, base_object: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """Return a folder with an image that plain Apptainer built in one of two compressions."""
+    """Return a folder with an image that plain Apptainer built in one of two compressions.
+
+    It has the label that it would inherit from an image of lumicontainer.
+    """
     folder = tmp_path_factory.mktemp(request.param)
     definition = folder / "foreign.def"
-    definition.write_text(DEFINITION.format(base=base_object / LAYER))
+    definition.write_text(DEFINITION.format(base=base_object / LAYER, label=KEY_LABEL))
     words = ("--mksquashfs-args", ARGUMENTS[request.param], folder / "foreign.sif", definition)
     check_output(ENGINE, "build", "--fakeroot", *words)
     assert form_of(folder / "foreign.sif") == FORMS[request.param]
