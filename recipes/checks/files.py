@@ -2,7 +2,7 @@
 # summary: "the image's files are safe to hand on: no secret, no setuid program, nothing that
 #   anybody may write to or that only root can read, and nothing left of the build, its host or
 #   its site"
-# imports: [lumi_inside.image.installed]
+# imports: [lumi_inside.image.installed, lumi_inside.image.paths]
 # hint: check what the layer's install.sh leaves, and rebuild the layer
 # ///
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from lumi_inside.checking import HOST_PATHS, failed, note, resolved
 from lumi_inside.image.extensible import is_own
 from lumi_inside.image.installed import MOUNTED, PACKAGES
-from lumi_inside.image.walk import walk
+from lumi_inside.image.paths import PATHS
 
 MOST = 10
 """Paths that are named for one reason."""
@@ -198,9 +198,7 @@ base_modes = paths_of_base()
 # What published packages hold is public.
 public = system | {path for package in PACKAGES for path, _ in package.files}
 host = [each.encode() for each in os.environ.get(HOST_PATHS, "").split(":") if each]
-paths = 0
-for one in walk("/", MOUNTED):
-    paths += 1
+for one in PATHS:
     look(one, system, found, of_base)
     plain = one.is_file() and 0 < one.size <= LARGEST and not one.path.endswith(".pyc")
     if plain and one.path not in public:
@@ -219,4 +217,5 @@ if of_base.paths:
     print(*(f"of the base image: {words}" for words in of_base.words()), sep="\n")
 unseen = sorted(MOUNTED & HIDDEN)
 note("hidden by mounts", unseen)
-print(f"{paths} paths are clean; not seen for what is mounted there: {', '.join(unseen) or 'none'}")
+hidden = ", ".join(unseen) or "none"
+print(f"{len(PATHS)} paths are clean; not seen for what is mounted there: {hidden}")

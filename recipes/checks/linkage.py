@@ -1,7 +1,7 @@
 # /// check
 # summary: every library that a program or library of the image needs is found, in a version that
 #   has what is asked of it
-# imports: [lumi_inside.image.installed]
+# imports: [lumi_inside.image.installed, lumi_inside.image.paths]
 # hint: build the layer again whose file is incomplete; unset LD_LIBRARY_PATH;
 #   on LUMI look at lumicontainer binds IMAGE
 # ///
@@ -15,8 +15,9 @@ from lumi_inside.elf.linkage import brought_by_others, unmet
 from lumi_inside.elf.loader import VARIABLE, Tree
 from lumi_inside.elf.reader import linked
 from lumi_inside.image.distributions import plain_name
-from lumi_inside.image.installed import MOUNTED, PACKAGES
-from lumi_inside.image.walk import loadable, walk
+from lumi_inside.image.installed import PACKAGES
+from lumi_inside.image.paths import PATHS
+from lumi_inside.image.walk import loadable
 
 OWN_TEST = "a test of PyTorch's own build, which gives it the libraries' folder"
 DEBUGGER = (
@@ -47,7 +48,7 @@ IMPORTS = re.compile(r"(?m)^[ \t]*(?:import|from)[ \t]+([A-Za-z_]\w*)")
 def elf_files():
     """Return each ELF file of the image by its path, and in words those that are damaged."""
     read, damaged = {}, []
-    for one in walk("/", MOUNTED):
+    for one in PATHS:
         try:
             found = loadable(one)
         except PermissionError:  # root's alone, and this is another user
