@@ -11,10 +11,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
 
-from ..unit.registry.server import Registry, serving
-from ..unit.registry.test_push_pull import _short, left, push
+import pytest
 
-__all__ = ["_short"]
+from ..unit.registry.conftest import no_pauses, small_blobs
+from ..unit.registry.remote_images import left, push
+from ..unit.registry.server import Registry, serving
+
+__all__ = ["no_pauses", "small_blobs"]
+pytestmark = pytest.mark.usefixtures("small_blobs")
 KILLS = 40
 PULLS = """\
 import os, sys

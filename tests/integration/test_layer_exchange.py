@@ -12,7 +12,7 @@ from lumicontainer.cache.shared.trusted import DIGESTS, OWNERS, SIGNERS
 from lumicontainer.cache.store import Cache
 from lumicontainer.system.files.user_cache import cache_root
 
-from ..faults.test_shared_cache import allowed, new_key
+from ..unit.cache.signers import allowed, new_key
 from .conftest import events, lumicontainer
 from .registries import PASSWORD, registry
 

@@ -16,98 +16,18 @@ from lumicontainer.cache.shared.source import Untrusted
 from lumicontainer.cache.shared.trusted import LISTED, Vouchers
 from lumicontainer.cache.store import Cache
 from lumicontainer.errors import DownloadError
-from lumicontainer.image.squashfs import pack_as_root
 from lumicontainer.registry.cutting import digest_of_bytes
-from lumicontainer.registry.image_name import ImageName, parse_repository
-from lumicontainer.registry.registry_cache import RegistryCache
-from lumicontainer.registry.send_objects import LEFT, PRESENT, SENT, SentObjects, send_objects
+from lumicontainer.registry.send_objects import SENT
 from lumicontainer.registry.transfers import THREADS
-from lumicontainer.system import budget, flock
+from lumicontainer.system import budget
 from lumicontainer.system.connections import Connections
-from lumicontainer.system.terminal.progress import Progress
 
-from ...faults.test_shared_cache import allowed, files, new_key
+from ..cache.signers import allowed, new_key
+from ..cache.taking import files, refused, taken
 from .server import Registry, Reply
+from .team_cache import put_layer, reference, send, states, trusting
 
-pytestmark = pytest.mark.slow
-TRANSFERS = ("MANIFEST", "TOKEN", "LAYER", "BLOB_STATE", "UPLOAD")
-
-
-@pytest.fixture(autouse=True)
-def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nobody wait."""
-    for name in TRANSFERS:
-        limits = getattr(budget, name)._replace(pauses=(0,), longest_pause=1)
-        monkeypatch.setattr(budget, name, limits)
-
-
-@pytest.fixture
-def own(tmp_path: Path) -> Cache:
-    return Cache(tmp_path / "own").open()
-
-
-@pytest.fixture
-def other(tmp_path: Path) -> Cache:
-    """Return the cache of somebody who takes."""
-    return Cache(tmp_path / "other").open()
-
-
-@pytest.fixture
-def layer(own: Cache, tmp_path: Path) -> Entry:
-    return put_layer(own, tmp_path)
-
-
-def put_layer(store: Cache, folder: Path, key: str = "base", text: str = "hello") -> Entry:
-    """Store a real layer as a build does."""
-    tree = folder / f"tree-{key}"
-    tree.mkdir()
-    (tree / "greeting").write_text(text)
-    draft = store.draft(object_name(key, ""))
-    pack_as_root(tree, draft / LAYER, "zstd")
-    (draft / "files.json").write_text("{}\n")
-    about = {"key": key, "parent": "", "step": key, "kind": "layer", "inputs": {}}
-    return store.store(draft, about)
-
-
-def reference(registry: Registry) -> ImageName:
-    return parse_repository(f"oci://{registry.host}/team/cache", "--cache-to")
-
-
-def send(entries: list[Entry], store: Cache, registry: Registry, key: str = "") -> SentObjects:
-    with Progress("json") as progress:
-        return send_objects(entries, store, reference(registry), key, progress)
-
-
-def states(sent: SentObjects) -> list[str]:
-    return [each.state for each in sent.objects]
-
-
-def trusting(
-    registry: Registry, vouchers: Vouchers | None = None, connections: Connections | None = None
-) -> RegistryCache:
-    """Return the cache as somebody sees it who trusts all its writers, or these alone."""
-    words = (reference(registry), vouchers or Vouchers(), connections)
-    return RegistryCache(*words, trusts_writers=vouchers is None)
-
-
-def taken(cache: RegistryCache, name: str, store: Cache) -> Entry:
-    """Take an object as a build does, with the lock for making it held."""
-    with flock.attempt(store.make_lock(name)) as held:
-        assert held
-        return cache.take(name, store)
-
-
-def refused(
-    cache: RegistryCache, name: str, store: Cache, kind: type[Exception], why: str
-) -> Exception:
-    """See that an object is not taken, and leaves nothing; return the error."""
-    with pytest.raises(kind, match=why) as raised:
-        taken(cache, name, store)
-    assert list((store.root / "objects").iterdir()) == []
-    return raised.value
-
-
-# The way there and back
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_pauses")]
 
 
 def test_an_object_is_taken_byte_for_byte(
@@ -138,32 +58,6 @@ def test_an_object_goes_and_comes_by_few_connections(
     assert registry.connections - begun <= most < len(registry.requests) - asked
 
 
-def test_what_is_there_already_is_not_sent(registry: Registry, layer: Entry, own: Cache) -> None:
-    send([layer], own, registry)
-    registry.received = 0
-    assert states(send([layer], own, registry)) == [PRESENT]
-    assert registry.received == 0
-
-
-def test_what_is_no_object_is_replaced(
-    registry: Registry, layer: Entry, own: Cache, other: Cache
-) -> None:
-    registry.manifests[layer.name] = b"{}"
-    assert states(send([layer], own, registry)) == [SENT]
-    assert taken(trusting(registry), layer.name, other).digest == layer.digest
-
-
-def test_a_file_that_the_registry_lost_is_sent_again_and_the_signature_stays(
-    registry: Registry, layer: Entry, own: Cache, other: Cache, tmp_path: Path
-) -> None:
-    key = new_key(tmp_path, "alice")
-    send([layer], own, registry, key)
-    del registry.blobs[digest_of_bytes(layer.layer.read_bytes())]
-    assert states(send([layer], own, registry)) == [SENT]
-    cache = trusting(registry, Vouchers(allowed(tmp_path, key)))
-    assert taken(cache, layer.name, other).publisher == "alice@example.org"
-
-
 def test_an_object_that_nobody_sent_is_missing(
     registry: Registry, layer: Entry, other: Cache
 ) -> None:
@@ -171,40 +65,6 @@ def test_an_object_that_nobody_sent_is_missing(
     assert cache.entry(layer.name) is None
     assert cache.doubt(layer.name, "base") is None
     refused(cache, layer.name, other, FileNotFoundError, layer.name)
-
-
-def test_eight_who_send_and_take_the_same_at_once_get_it_whole(
-    registry: Registry, layer: Entry, own: Cache, tmp_path: Path
-) -> None:
-    together, wrong = threading.Barrier(8), list[int]()
-
-    def work(number: int) -> None:
-        store = Cache(tmp_path / f"cache-{number}").open()
-        together.wait()
-        send([layer], own, registry)
-        if files(taken(trusting(registry), layer.name, store).folder) != files(layer.folder):
-            wrong.append(number)
-
-    workers = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert wrong == []
-    assert len(list(tmp_path.glob("cache-*/objects/*"))) == 8
-
-
-def test_a_damaged_object_of_the_own_cache_is_not_sent(
-    registry: Registry, layer: Entry, own: Cache
-) -> None:
-    layer.layer.write_bytes(b"x" + layer.layer.read_bytes()[1:])
-    sent = send([layer], own, registry)
-    assert states(sent) == [LEFT]
-    assert "lumicontainer cache verify" in str(sent.problem)
-    assert registry.manifests == {}
-
-
-# Trust
 
 
 def test_an_object_is_taken_of_nobody_whom_the_user_does_not_name(
@@ -257,9 +117,6 @@ def test_a_listed_object_is_taken_and_no_other_one(
     cache = trusting(registry, Vouchers(digests={digest}))
     refused(cache, second.name, other, Untrusted, "not signed")
     assert taken(cache, layer.name, other).publisher == LISTED
-
-
-# Bytes that are not what was sent
 
 
 def change_byte(blob: bytes) -> bytes:
@@ -355,9 +212,6 @@ def test_a_manifest_that_describes_no_object_is_refused(
     assert not (tmp_path / "other/evil").exists()
 
 
-# A registry that does not answer
-
-
 ANSWERS = [*(Reply(code) for code in (401, 403, 429, 500, 503)), Reply(0)]
 
 
@@ -415,19 +269,3 @@ def test_a_transfer_that_breaks_off_goes_on(
     registry.fault = break_once
     assert files(taken(trusting(registry), layer.name, other).folder) == files(layer.folder)
     assert len(broken) == 1
-
-
-@pytest.mark.parametrize("code", [401, 403, 405, 429, 500, 503, 507])
-def test_what_was_not_sent_is_said(
-    registry: Registry, layer: Entry, own: Cache, tmp_path: Path, code: int
-) -> None:
-    second = put_layer(own, tmp_path, "second", "other")
-    send([layer], own, registry)
-    registry.fault = lambda method, _: Reply(code) if method == "POST" else None
-    sent = send([layer, second], own, registry)
-    assert states(sent) == [PRESENT, LEFT]
-    assert f"warning: cannot send layers to the registry\n  where: oci://{registry.host}/" in str(
-        sent.problem
-    )
-    assert f"the registry answers {code}" in str(sent.problem)
-    assert second.name not in registry.manifests
