@@ -17,7 +17,7 @@ import yaml
 
 from ..conftest import ROOT
 from ..documents import BLOCKS, COMMANDS
-from .conftest import check_output, lumicontainer, pasted, write_small
+from .conftest import check_output, digest, lumicontainer, pasted, write_small
 from .registries import registry
 
 BLOCKS_HERE = BLOCKS[ROOT / "docs/publishing.md"]
@@ -108,8 +108,15 @@ def gitlab(announced: list[dict[str, list[str]]]) -> Iterator[str]:
         thread.join()
 
 
+def on_a_file(image: Path) -> dict[str, str]:
+    """Return the base of ``small`` as one that is there: a lock would make Debian's anew."""
+    bootstrap = f"{{cpu: {{agent: localimage, file: {image}, sha256: {digest(image)}}}}}"
+    text = f'summary: x\nbootstrap: {bootstrap}\nprovides: {{python: "3.11"}}\n'
+    return {"layers/tiny/layer.yaml": text}
+
+
 @pytest.fixture
-def centre(tmp_path: Path) -> Iterator[Centre]:
+def centre(small: Path, tmp_path: Path) -> Iterator[Centre]:
     """Make the repository of a centre, its keys, its registry and its GitLab."""
     for name in ("signer", "stranger"):
         private, public = tmp_path / f"{name}.private.pem", tmp_path / f"{name}.pem"
@@ -121,7 +128,7 @@ def centre(tmp_path: Path) -> Iterator[Centre]:
         check_output("git", "init", "-q", "--bare", tmp_path / "origin.git")
         check_output("git", "clone", "-q", tmp_path / "origin.git", made.checkout)
         (made.checkout / "recipes").mkdir()
-        write_small(made.checkout / "recipes")
+        write_small(made.checkout / "recipes", on_a_file(small))
         shutil.copy(tmp_path / "signer.pem", made.checkout)
         check_output("git", "-C", made.checkout, "add", ".")
         yield made
