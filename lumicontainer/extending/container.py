@@ -143,7 +143,7 @@ def working_folder() -> Iterator[Path]:
 def open_container(image: Path, folder: Path, site: Site, code: Sequence[Path]) -> Container:
     """Return what starts programs in an image; raise ``HostError`` if this host has no uv."""
     if find_uv() is None:
-        hint = "pip install 'lumicontainer[lock]'"
+        hint = "pip install uv"
         raise HostError(Problem("uv not found; it resolves the packages", "PATH", hint=hint))
     return Container(image, folder, site, tuple(code))
 

@@ -46,7 +46,7 @@ class Resolver:
     def __init__(self, target: Target, say: Callable[[str], None]) -> None:
         self.pip = Pip(target)
         self._uv, self._say = find_uv(), say
-        slower = "pip: uv not found; it is faster: pip install 'lumicontainer[lock]'"
+        slower = "pip: uv not found; it is faster: pip install uv"
         self._say(f"resolver of Python packages: {self._uv or slower}")
 
     def wheels(self, query: Query) -> list[Wheel]:
