@@ -33,7 +33,7 @@ from lumicontainer.sandbox.failures.failure import leak_failure
 from lumicontainer.sandbox.run import make_environment, run_command
 from lumicontainer.sandbox.step_run import StepRun
 from lumicontainer.sandbox.tree.edits import Edits
-from lumicontainer.sandbox.tree.foreign.in_place import walk
+from lumicontainer.sandbox.tree.foreign.in_place import walk_tree
 from lumicontainer.sandbox.workspace import remove_tree
 from lumicontainer.system import process
 from lumicontainer.system.files import foreign, no_links
@@ -187,7 +187,7 @@ def _clear_setuid(edits: Edits) -> None:
     """Clear setuid and setgid of the files in the folders for programs, under all their names."""
     marked = [
         (path, node)
-        for path, node in walk(edits.root)
+        for path, node in walk_tree(edits.root)
         if node.kind == FILE and node.mode & (stat.S_ISUID | stat.S_ISGID)
     ]
     cleared = {id(node) for path, node in marked if path.startswith(("usr/", "opt/"))}

@@ -35,7 +35,7 @@ def base_edits(layer: Squashfs) -> Edits:
     Raises ``InputError`` if an engine or a step would follow a path of it out of the image.
     """
     _require_allowed(layer)
-    special = [path for path, node in walk(layer.root) if node.kind not in _KEPT]
+    special = [path for path, node in walk_tree(layer.root) if node.kind not in _KEPT]
     edits = Edits([layer])
     for path in special:
         edits.remove(path)
@@ -48,7 +48,7 @@ def base_edits(layer: Squashfs) -> Edits:
     for pattern in REMOVED:
         for path in edits.glob(pattern):
             edits.remove(path)
-    modes = ((path, mode_of(node)) for path, node in walk(layer.root))
+    modes = ((path, mode_of(node)) for path, node in walk_tree(layer.root))
     edits.write(BASE_MODES, list_unusual_modes(modes))
     return edits
 
@@ -58,7 +58,7 @@ def _require_allowed(layer: Squashfs) -> None:
     Allowance([layer.path]).take(sum(node.size for node in layer.files))
 
 
-def walk(root: Node) -> Iterator[tuple[str, Node]]:
+def walk_tree(root: Node) -> Iterator[tuple[str, Node]]:
     """Yield the path and the node of each file; raise ``InputError`` for one no program reads."""
     waiting, count = [(b"", root)], 0
     while waiting:
@@ -116,7 +116,7 @@ def read_rows(layer: Squashfs) -> dict[str, Row]:
     digests = hash_files(layer, layer.files)
     rows: dict[str, Row] = {}
     names: dict[int, list[str]] = {}
-    for path, node in walk(layer.root):
+    for path, node in walk_tree(layer.root):
         kind = _KINDS.get(node.kind, index.GONE)
         what = digests[id(node)] if node.kind == FILE else ""
         if node.kind == LINK:
