@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from lumicontainer.api.rebuilding import RebuildRequest, Rebuilt, rebuild
     from lumicontainer.api.recipes import RecipeRequest
     from lumicontainer.api.rendering import Rendered, RenderRequest, render
+    from lumicontainer.api.report import Report
     from lumicontainer.api.sending import BuildJob, SentBuild
     from lumicontainer.api.shared_cache import (
         Publication,
@@ -90,7 +91,7 @@ if TYPE_CHECKING:
         write_kernel,
         write_module_files,
     )
-    from lumicontainer.api.values import BuildOptions, Check, OnProgress, Report, SlurmJob
+    from lumicontainer.api.values import BuildOptions, Check, OnProgress, SlurmJob
     from lumicontainer.api.verifying import VerifyRequest, checks, run_verification, verify
     from lumicontainer.api.watching import JobPicture, look_at_job, watch_job
     from lumicontainer.building.docker_output import DockerOutput
@@ -324,6 +325,7 @@ _NAMES: Mapping[str, Sequence[str]] = {
         "Rendered",
         "render",
     ),
+    "api.report": ("Report",),
     "api.shared_cache": (
         "Publication",
         "PublishRequest",
@@ -363,7 +365,6 @@ _NAMES: Mapping[str, Sequence[str]] = {
         "BuildOptions",
         "Check",
         "OnProgress",
-        "Report",
         "SlurmJob",
     ),
     "api.verifying": (

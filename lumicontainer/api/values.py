@@ -1,16 +1,13 @@
 """The values that go into the functions of the interface, and come out of them."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from lumicontainer.errors import ExaminedError, JobError, Problem
-from lumicontainer.inside.verify.outcome import ERROR, FAILED
 from lumicontainer.system.terminal import masking
 from lumicontainer.system.terminal.forms import Callback, Event
 from lumicontainer.system.terminal.progress import Progress
-from lumicontainer.verify.results import passed
 from lumicontainer.verify.subject import Row
 
 Check: TypeAlias = Row
@@ -55,36 +52,3 @@ class SlurmJob(NamedTuple):
     nodes: int = 1
     partition: str = ""
     account: str = ""
-
-
-@dataclass(frozen=True)
-class Report:
-    """Hold the results of all checks."""
-
-    data: Mapping[str, Any]
-    """The content of ``lumicontainer verify --json``."""
-    problem: Problem | None = None
-    """Why the Slurm job failed, if it did; its checks are in error."""
-
-    @property
-    def checks(self) -> Sequence[Check]:
-        """Return each check with its ``state``: passed, failed, skipped or error."""
-        checks: Sequence[Check] = self.data["checks"]
-        return checks
-
-    @property
-    def passed(self) -> bool:
-        """Return whether no check failed and none is in error."""
-        return passed(self.data)
-
-    def require(self) -> None:
-        """Raise ``JobError`` if the job failed, and ``ExaminedError`` if a check did."""
-        if self.problem:
-            raise JobError(self.problem)
-        failed = [
-            Problem(f"the check '{row['name']}' {row['state']}", "", row["reason"], row["hint"])
-            for row in self.checks
-            if row["state"] in (FAILED, ERROR)
-        ]
-        if failed:
-            raise ExaminedError(*failed)

@@ -8,7 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from lumicontainer.api.values import Check, OnProgress, Report, SlurmJob, progress_of
+from lumicontainer.api.report import Report
+from lumicontainer.api.values import Check, OnProgress, SlurmJob, progress_of
 from lumicontainer.building.checks.smoke import rerun_command
 from lumicontainer.core.catalog import Catalog, open_catalog
 from lumicontainer.core.model import Platform

@@ -11,8 +11,7 @@ from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, JobError, Prob
 from lumicontainer.inside.verify import options, report
 from lumicontainer.system.terminal.output import print_json
 from lumicontainer.system.terminal.progress import Progress
-from lumicontainer.verify import html, results
-from lumicontainer.verify.identity import add_identity
+from lumicontainer.verify import results
 from lumicontainer.verify.subject import output_errors
 
 
@@ -72,21 +71,17 @@ def _read_request(arguments: argparse.Namespace) -> VerifyRequest:
 
 
 def _report(done: Report, arguments: argparse.Namespace) -> int:
-    result = dict(done.data)
-    if arguments.json or arguments.html:
-        result = add_identity(result)
     taken = arguments.json or report.STDOUT in (arguments.junit, arguments.html)
-    (sys.stderr if taken else sys.stdout).write(results.summary(result))
+    (sys.stderr if taken else sys.stdout).write(results.summary(done.data))
     if arguments.json:
-        print_json(result)
+        print_json(done.as_data())
     problems: list[Problem] = []
-    for file, form in ((arguments.junit, report.as_junit), (arguments.html, html.page)):
-        if file:
-            try:
-                with output_errors(file):
-                    report.write(file, form(result))
-            except InputError as error:
-                problems += error.problems
+    for file, write in ((arguments.junit, done.write_junit), (arguments.html, done.write_html)):
+        try:
+            if file:
+                write(file)
+        except InputError as error:
+            problems += error.problems
     if problems:
         raise InputError(*problems)
     return OK if done.passed else EXAMINED_FAILED
