@@ -109,7 +109,7 @@ def gitlab(announced: list[dict[str, list[str]]]) -> Iterator[str]:
 
 
 def on_a_file(image: Path) -> dict[str, str]:
-    """Return the base of ``small`` as one that is there: a lock would make Debian's anew."""
+    """Return the base of ``small`` as one that is there: a lock would make Debian's again."""
     bootstrap = f"{{cpu: {{agent: localimage, file: {image}, sha256: {digest(image)}}}}}"
     text = f'summary: x\nbootstrap: {bootstrap}\nprovides: {{python: "3.11"}}\n'
     return {"layers/tiny/layer.yaml": text}
