@@ -240,7 +240,7 @@ def _order(request: BuildRequest) -> BuildOrder:
     warnings = (*refuse(resolved.findings), *unnoticed.warnings(resolved, os.environ))
     plan = planned(resolved)
     output = request.output or FileOutput(Path(f"{resolved.recipe.name}.sif"))
-    state = output.look(plan, verify=options.verify, fresh=options.rebuild)
+    state = output.look(plan, options.build_date, verify=options.verify, fresh=options.rebuild)
     jobs = None
     if job and not request.only_compile:
         jobs = job.compile_jobs(resolved.platform.name)
@@ -289,6 +289,7 @@ def _open_builder(order: BuildOrder, on_progress: OnProgress | None) -> Iterator
             time.time(),
             jobs=options.jobs,
             fresh=options.rebuild,
+            build_date=options.build_date,
             secrets=secrets,
             shared=tuple(exchange.find_caches(options.cache_from, connections)),
             compile_jobs=order.compile_jobs,

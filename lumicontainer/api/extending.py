@@ -40,6 +40,8 @@ class ExtendRequest:
     """The packages of the image that may be replaced."""
     into: bool = False
     """Whether ``output`` is a new image, with the packages as a layer."""
+    build_date: str = ""
+    """The date that the labels of a new image name; by default that of the image, if any."""
     command: str = ""
     """The command line that repeats this, which hints name; by default it is made of the rest."""
 
@@ -100,7 +102,8 @@ def _read_order(request: ExtendRequest) -> Order:
         raise InputError(Problem("expected packages, got a command", hint=hint))
     additions = read_additions(packages, request.requirements, request.editable)
     command = request.command or f"lumicontainer {shlex.join(request.words())}"
-    return Order(image, additions, frozenset(map(normal, request.allow_change)), masked(command))
+    changeable = frozenset(map(normal, request.allow_change))
+    return Order(image, additions, changeable, masked(command), request.build_date)
 
 
 def _check_output(request: ExtendRequest, output: Path) -> None:

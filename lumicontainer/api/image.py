@@ -41,6 +41,11 @@ class Image(Executes):
         return records.key(self.path)
 
     @property
+    def build_date(self) -> str:
+        """Return the date that its labels name, in the engines' form; empty if they name none."""
+        return records.build_date(self.path)
+
+    @property
     def record(self) -> Mapping[str, Any]:
         """Return what was decided for the image: its platform, layers, versions and binds."""
         return records.resolved(self.path)

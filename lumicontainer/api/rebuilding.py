@@ -68,7 +68,11 @@ def rebuild(
         what, why = "the image was built without a lock", "packages may have other versions today"
         hint = "lumicontainer lock RECIPE, then build --locked: such an image can be made again"
         on_problem(Problem(what, str(request.image), why, hint, "warning"))
-    options = BuildOptions(rebuild=not request.cached, verify=records.checked(request.image))
+    options = BuildOptions(
+        rebuild=not request.cached,
+        verify=records.checked(request.image),
+        build_date=records.build_date(request.image),
+    )
     output = FileOutput(request.file)
     run_build(BuildRequest(resolved, output=output, options=options), on_progress)
     after = require_provenance(output.path)

@@ -42,6 +42,11 @@ class BuildOptions:
     """The cache in a registry to which the layers are sent at the end."""
     cache_sign: str = ""
     """An SSH key that signs the layers which are sent."""
+    build_date: str = ""
+    """The date that the labels of the image name, as ``read_build_date`` returns it; not if empty.
+
+    Only the command line reads SOURCE_DATE_EPOCH.
+    """
     rebuild: bool = False
     verify: bool = True
 

@@ -12,6 +12,7 @@ from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.render.render import check_docker_variables
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.host.docker import container, daemon, image
+from lumicontainer.image import build_date
 from lumicontainer.image.inspect import CHECKED_LABEL, KEY_LABEL
 from lumicontainer.registry.oci.config import recorded_config
 from lumicontainer.sandbox.builder import Builder, Stack
@@ -48,12 +49,13 @@ class DockerOutput:
         """Return the runtime of the daemon, which gets the image."""
         return "docker"
 
-    def look(self, plan: Plan, *, verify: bool, fresh: bool) -> OutputState:  # noqa: ARG002 - of Output
+    def look(self, plan: Plan, date: str, *, verify: bool, fresh: bool) -> OutputState:  # noqa: ARG002 - of Output
         """Return whether the daemon's image of this name was built from the same inputs."""
         if fresh:
             return OutputState(current=False)
         labels = daemon.labels_of(daemon.connect(), self.name)
         same = labels.get(KEY_LABEL) == plan.steps[-1].key
+        same = same and labels.get(build_date.LABEL, "") == date
         return OutputState(same and labels.get(CHECKED_LABEL) == "yes")
 
     def require_replaceable(self) -> None:

@@ -42,7 +42,7 @@ class FileOutput:
         """Return ``named``: every runtime can build a file."""
         return named
 
-    def look(self, plan: Plan, *, verify: bool, fresh: bool) -> OutputState:
+    def look(self, plan: Plan, date: str, *, verify: bool, fresh: bool) -> OutputState:
         """Return whether a file is what a build would make, and the warning if its bytes changed.
 
         Raises ``InputError`` if the file cannot be written or is not an image.
@@ -53,7 +53,8 @@ class FileOutput:
         try:
             sif.root(self.path)
             checked = not verify or records.checked(self.path)
-            if not (checked and records.key(self.path) == plan.steps[-1].key):
+            same = records.key(self.path) == plan.steps[-1].key
+            if not (checked and same and records.build_date(self.path) == date):
                 return OutputState(current=False)
             result = proven.is_whole(self.path)
         except (InputError, ValueError):

@@ -34,10 +34,11 @@ class BuildOutput(Protocol):
     def runtime(self, named: str | None) -> str | None:
         """Return the runtime that a build into this output uses if ``named`` is asked for."""
 
-    def look(self, plan: Plan, *, verify: bool, fresh: bool) -> OutputState:
+    def look(self, plan: Plan, date: str, *, verify: bool, fresh: bool) -> OutputState:
         """Return the state of the output; raise ``InputError`` if a build cannot write it.
 
-        A ``fresh`` build has no current output, and one that is to ``verify`` none without checks.
+        ``date`` is the one that a build gives to the image. A ``fresh`` build has no current
+        output, and one that is to ``verify`` none without checks.
         """
 
     def require_replaceable(self) -> None:

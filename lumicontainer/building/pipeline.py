@@ -17,7 +17,7 @@ from lumicontainer.core.plan.steps import Compile, Plan, Step
 from lumicontainer.core.render.render import render, render_help, render_notes
 from lumicontainer.errors import InputError, LumicontainerError, Problem, StepError, did_you_mean
 from lumicontainer.host.machine import free_memory
-from lumicontainer.image import records, sif, squashfs
+from lumicontainer.image import build_date, records, sif, squashfs
 from lumicontainer.image.assembly.assemble import Source
 from lumicontainer.image.inspect import CHECKED_LABEL, KEY_LABEL
 from lumicontainer.jobs.folders import partial_image
@@ -186,7 +186,7 @@ async def _pack(builder: Builder, stack: Stack, partial: Path, labels: Mapping[s
         source, compression = await bases.convert_source(builder, stack[0], compression)
         below.append(source)
     definition = render(plan, "def", mirror=_public_mirror(stack[0], plan.bootstrap.release))
-    labels = {**labels, **labels_of(plan)}
+    labels = {**labels, **build_date.label_of(builder.build_date), **labels_of(plan)}
     attributes = {"labels": labels, "deffile": definition, "helpfile": render_help(plan)}
     layout = sif.layout(definition, {"data": {"attributes": attributes}, "type": "container"})
     stored = [await layers.convert_layer(builder, entry, compression) for entry in stack]

@@ -19,6 +19,7 @@ from lumicontainer.api.values import BuildOptions
 from lumicontainer.building.docker_output import output_of
 from lumicontainer.commands import context
 from lumicontainer.errors import EXAMINED_FAILED, OK, InputError, Problem
+from lumicontainer.image.build_date import read_build_date
 from lumicontainer.jobs.builds import Invocation
 from lumicontainer.jobs.follow import SbatchOptions
 from lumicontainer.sandbox import runtimes
@@ -90,11 +91,12 @@ def _add_job_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Build the image, unless the existing one was built from the same inputs."""
     _check_job_options(arguments)
+    more = {"verify": not arguments.no_verify, "build_date": read_build_date(os.environ)}
     request = context.request_of(
         BuildRequest,
         arguments,
         output=output_of(arguments.output),
-        options=context.request_of(BuildOptions, arguments, verify=not arguments.no_verify),
+        options=context.request_of(BuildOptions, arguments, **more),
         job=_job(arguments) if arguments.on else None,
     )
     result = building.run_build(request, Progress(arguments.progress), _print_line)

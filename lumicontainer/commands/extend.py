@@ -1,6 +1,7 @@
 """``lumicontainer extend``: put more Python packages on an image, as one file next to it."""
 
 import argparse
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 from lumicontainer.api import extending
 from lumicontainer.api.extending import Extended, ExtendRequest
 from lumicontainer.commands import context
+from lumicontainer.image.build_date import read_build_date
 from lumicontainer.system import units
 from lumicontainer.system.terminal.output import say, write_document
 from lumicontainer.system.terminal.progress import Progress
@@ -40,6 +42,7 @@ def run(arguments: argparse.Namespace) -> None:
         arguments,
         output=arguments.output or arguments.into,
         into=bool(arguments.into),
+        build_date=read_build_date(os.environ) if arguments.into else "",
         command=f"lumicontainer {shlex.join(sys.argv[1:])}",
     )
     extended = extending.extend(request, Progress(arguments.progress))

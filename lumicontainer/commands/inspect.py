@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
         _print_packages(image.packages, as_json=arguments.json)
     elif arguments.json:
         more = {"key": image.key, "bytes": image.path.stat().st_size, "written": _written(image)}
-        print_json({**image.record, **more})
+        print_json({**image.record, **more, "build_date": image.build_date or None})
     else:
         _print_summary(image)
 
@@ -103,6 +103,8 @@ def _print_summary(image: Image) -> None:
             out(f"  {label} {each['path']}\n")
     size = image.path.stat().st_size / 1e6
     out(f"{size:.0f} MB, key {image.key[:12]}, written {_written(image)}\n")
+    if image.build_date:
+        out(f"build date {line(image.build_date)}\n")
     for name, layer in data["layers"].items():
         out(f"  {name} {layer['version'] or ''}".rstrip() + "\n")
         for parameter, value in layer["parameters"].items():

@@ -61,6 +61,8 @@ class Order(NamedTuple):
     changeable: frozenset[str]
     """The packages of the image that may be replaced."""
     command: str
+    build_date: str = ""
+    """The date of a new image; empty for that of the image, if it names one."""
 
     def key(self, digests: Sequence[str] | None = None) -> str:
         """Return the key of the extension.

@@ -12,7 +12,7 @@ from lumicontainer.extending.extension import Order, build_extension
 from lumicontainer.extending.facts import Facts
 from lumicontainer.extending.image_state import ImageState
 from lumicontainer.extending.record import Record, extension_key
-from lumicontainer.image import inspect, records, sif, squashfs
+from lumicontainer.image import build_date, inspect, records, sif, squashfs
 from lumicontainer.image.assembly.layout import FOLDER
 from lumicontainer.image.assembly.tree import Node, find_node
 from lumicontainer.image.image_copy import ImageCopy
@@ -62,7 +62,13 @@ def check_image(order: Order) -> None:
 
 def is_current(order: Order, output: Path) -> bool:
     """Return whether an image is the ordered one."""
-    return output.exists() and records.labels(output).get(_LABEL) == order.key()
+    if not output.exists() or records.build_date(output) != _date(order):
+        return False
+    return records.labels(output).get(_LABEL) == order.key()
+
+
+def _date(order: Order) -> str:
+    return order.build_date or records.build_date(order.image)
 
 
 def make(order: Order, output: Path, progress: Progress) -> Record:
@@ -70,7 +76,7 @@ def make(order: Order, output: Path, progress: Progress) -> Record:
     with partial_file(output) as draft, ImageCopy(order.image, draft, progress) as copy:
 
         def begin(before: ImageState, key: str) -> None:
-            copy.begin(_layout(order.image, key), _replaced(before))
+            copy.begin(_layout(order, key), _replaced(before))
 
         with build_extension(order, output, progress, begin) as (tree, lock, record, before):
             try:
@@ -174,11 +180,11 @@ def _sums(text: bytes, changed: Mapping[str, bytes]) -> bytes:
     return b"".join(b"%s  %s\n" % (digests.get(name, old), name) for old, _, name in lines)
 
 
-def _layout(image: Path, key: str) -> sif.Layout:
+def _layout(order: Order, key: str) -> sif.Layout:
     """Return what the new image says of itself: what the old one does, and its extension."""
-    record = records.metadata(image)
-    labels = {**record.labels, _LABEL: key}
-    if own := records.key(image):
+    record = records.metadata(order.image)
+    labels = {**record.labels, **build_date.label_of(_date(order)), _LABEL: key}
+    if own := records.key(order.image):
         inputs = {"image": own, "extension": key}
         labels[inspect.KEY_LABEL] = extension_key(inputs)
     attributes = {"labels": labels, "deffile": record.definition or ""}

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from lumicontainer.constants import HOME, LONGEST_CHECK, OPEN_PATH, STEM
 from lumicontainer.errors import InputError, Problem
+from lumicontainer.image import build_date as date
 from lumicontainer.image import inspect as images
 from lumicontainer.inside.verify.options import LEVELS
 from lumicontainer.inside.verify.outcome import OUTCOMES, from_plain
@@ -264,6 +265,11 @@ def labels(image: Path) -> Mapping[str, Any]:
 def key(image: Path) -> str:
     """Return the key of the plan that an image was built from; empty if it has none."""
     return str(labels(image).get(images.KEY_LABEL, ""))
+
+
+def build_date(image: Path) -> str:
+    """Return the date that the labels of an image name; empty if they name none."""
+    return str(labels(image).get(date.LABEL) or "")
 
 
 def checked(image: Path) -> bool:

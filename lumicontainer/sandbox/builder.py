@@ -66,6 +66,8 @@ class Builder:
     jobs: int | None = None
     """The compile jobs of a step that the user asked for."""
     fresh: bool = False
+    build_date: str = ""
+    """The date that the labels of the image name; empty for none."""
     secrets: Mapping[str, Path] = field(default_factory=dict)
     proven: dict[str, Entry] = field(default_factory=dict)
     """The cached objects whose bytes this build has verified, by name."""

@@ -32,8 +32,6 @@ from lumicontainer.verify.subject import Row, Subject, read_subject
 
 _SQUASHFS = struct.Struct("<4s36xQ")
 """The magic and the size in bytes in a superblock (squashfs 4.0)."""
-_ENGINES_LABEL = "org.label-schema.build-date"
-"""The label that Apptainer and SingularityCE add to every image that they build."""
 _DIFFERENCES = 10
 _MISSING = object()
 
@@ -118,7 +116,7 @@ def labelled(request: Request) -> Outcome:
     labels = records.labels(request.image)
     if labels.get(images.KEY_LABEL):
         return _outcome([], str(labels[images.KEY_LABEL]))
-    if _ENGINES_LABEL in labels:
+    if records.build_date(request.image):
         return Outcome(SKIPPED, "a plain engine built it from a definition, which has no key")
     return _outcome([f"it has no label {images.KEY_LABEL}"])
 

@@ -156,6 +156,7 @@ def test_a_dry_run_also_refuses_secrets_and_mirrors_that_are_wrong(
     [
         ("PATH", "{folder}", 3, "container engine not found"),
         ("LUMICONTAINER_CACHE_SIZE", "8GBs", 2, "invalid size '8GBs'"),
+        ("SOURCE_DATE_EPOCH", "today", 2, "invalid SOURCE_DATE_EPOCH 'today'"),
         ("LUMICONTAINER_TMPDIR", "/proc/self", 3, "name another place with LUMICONTAINER_TMPDIR"),
         ("LUMICONTAINER_TMPDIR", "{folder}/two words", 3, "debootstrap cannot work in this folder"),
         ("LUMICONTAINER_TMPDIR", "{folder}", 3, "is not private"),

@@ -91,6 +91,29 @@ def test_inspect_prints_when_the_file_was_written(small: Path) -> None:
     assert f"written {moment}\n" in lumicontainer("inspect", small, code=0).stdout
 
 
+def test_a_date_is_an_input_of_the_image_and_of_no_layer(old: Path, tmp_path: Path) -> None:
+    def made(date: str) -> tuple[set[str], bytes]:
+        """Return the steps of a build, and the image."""
+        changes = {"layers/greet/new.txt": "a layer of its own\n"}
+        done = build(old, changes, "--json", env={"SOURCE_DATE_EPOCH": date})
+        return {*json.loads(done.stdout)["seconds"]}, old.read_bytes()
+
+    steps, dated = made("1764322205")
+    assert "greet" in steps
+    listed = json.loads(check_output(ENGINE, "inspect", "--json", "--labels", old))
+    label = listed["data"]["attributes"]["labels"]["org.label-schema.build-date"]
+    assert label == "Friday_28_November_2025_9:30:5_UTC"
+    assert json.loads(lumicontainer("inspect", old, "--json").stdout)["build_date"] == label
+    assert f"build date {label}\n" in lumicontainer("inspect", old).stdout
+    again = ("--recipes", tmp_path / "own", "--cached", "--output", tmp_path / "again.sif")
+    lumicontainer("rebuild", old, *again, code=0)
+    assert (tmp_path / "again.sif").read_bytes() == dated
+    steps, undated = made("")
+    assert "greet" not in steps
+    assert b"build-date" not in undated
+    assert made("1764322205") == (steps, dated)
+
+
 def test_the_engine_reads_the_image_that_was_written(small: Path) -> None:
     listed = check_output(ENGINE, "sif", "list", small)
     for kind in ("Def.FILE", "JSON.Generic", "FS (Squashfs/*System/amd64)"):

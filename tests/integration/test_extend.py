@@ -334,6 +334,12 @@ def test_a_new_image_has_the_packages_as_a_layer(folder: Path) -> None:
     succeeded(lumicontainer(*words, cwd=folder))
     again = extend(folder, "tabulate==0.9.0", "--into", "new.sif")
     assert "new.sif is up to date" in again.stderr
+    for state in ("tabulate==0.9.0\n", "new.sif is up to date\n"):
+        date = {"SOURCE_DATE_EPOCH": "0"}
+        dated = extend(folder, "tabulate==0.9.0", "--into", "new.sif", env=date)
+        assert state in dated.stderr
+    labels = run([ENGINE, "inspect", "--labels", "new.sif"], cwd=folder).stdout
+    assert "org.label-schema.build-date: Thursday_1_January_1970_0:0:0_UTC\n" in labels
 
 
 SETUP = """\

@@ -71,6 +71,7 @@ class Centre:
         own = {"CI_COMMIT_TAG": month, "CI_REGISTRY_IMAGE": f"{self.host}/centre/images"}
         own |= {"CI_REGISTRY_USER": "ci", "CI_REGISTRY_PASSWORD": "x", "CI_JOB_TOKEN": "token"}
         own |= {"CI_API_V4_URL": self.api, "CI_PROJECT_ID": "7"}
+        own["CI_COMMIT_TIMESTAMP"] = "2026-11-02T09:00:05+01:00"
         own["SIGNING_KEY"] = str(self.folder / f"{key}.private.pem")
         variables = job.get("variables", {}).items()
         given = {each: Template(value).substitute(own) for each, value in variables}
@@ -159,6 +160,7 @@ def test_a_tag_publishes_signed_images_and_says_what_changed_since_the_last(
     centre.type(f"{line} --output named.sif", "2026-12", tmp_path / "user")
     images = [(tmp_path / "user" / name).read_bytes() for name in ("small.sif", "named.sif")]
     assert images[0] == images[1]
+    assert b"Monday_2_November_2026_8:0:5_UTC" in images[0]
 
 
 def test_an_image_that_another_key_signed_is_not_published(centre: Centre) -> None:

@@ -71,7 +71,6 @@ ELSEWHERE = {
     "LC_ALL": "C",
     "LANGUAGE": "de",
     "PYTHONHASHSEED": "4711",
-    "SOURCE_DATE_EPOCH": "1",
 }
 
 
