@@ -1,11 +1,11 @@
-"""Syft, which knows nothing of us, finds every package of the first image in its file.
+"""Syft, which knows nothing of us, finds every package of the first image.
 
-``make syft`` runs it: syft takes eight minutes for such an image.
+``make syft`` runs it: syft takes eight minutes for the file of such an image.
 """
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 from lumicontainer.core.model.wheel_names import normal
 
 from ..integration.conftest import check_output, inside, lumicontainer
+from ..integration.registries import registry
 
 ROOT = Path(__file__).parents[2]
 IMAGE = ROOT / "pytorch-deepspeed.sif"
@@ -37,18 +38,31 @@ def named(rows: Iterable[tuple[str, str]]) -> Packages:
     return {(normal(name), version) for name, version in rows}
 
 
+@pytest.fixture(scope="module", params=["file", "oci"])
+def source(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """Name the image as syft does: its file, or the OCI image that a push makes of it."""
+    if request.param == "file":
+        yield f"singularity:{IMAGE}"
+        return
+    with registry(tmp_path_factory.mktemp("registry")) as host:
+        lumicontainer("push", IMAGE, f"oci://{host}/image:1", "--format", "oci", code=0)
+        yield f"registry:{host}/image:1"
+
+
 @pytest.fixture(scope="module")
-def rows() -> Rows:
-    """Return what syft says of each package in the image's file."""
-    environment = {**os.environ, "SYFT_CHECK_FOR_APP_UPDATE": "false"}
-    words = (SYFT, "scan", f"singularity:{IMAGE}", "--output", "json", "--quiet")
-    artifacts: Rows = json.loads(check_output(*words, env=environment))["artifacts"]
+def rows(source: str) -> Rows:
+    """Return what syft says of each package in the image."""
+    settings = {"SYFT_CHECK_FOR_APP_UPDATE": "false", "SYFT_REGISTRY_INSECURE_USE_HTTP": "true"}
+    words = (SYFT, "scan", source, "--output", "json", "--quiet")
+    artifacts: Rows = json.loads(check_output(*words, env={**os.environ, **settings}))["artifacts"]
     return artifacts
 
 
 @pytest.fixture(scope="module")
 def listed(rows: Rows) -> dict[str, Packages]:
-    """Return the packages that syft finds in the image's file, by type."""
+    """Return the packages that syft finds in the image, by type."""
     return {
         kind: named((each["name"], each["version"]) for each in rows if each["type"] == kind)
         for kind in COMMANDS
