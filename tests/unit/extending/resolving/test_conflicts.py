@@ -36,7 +36,9 @@ def test_an_index_that_cannot_be_reached_is_no_conflict(index: Index) -> None:
     text = "error: Request failed after 3 retries\n  cause: Failed to fetch: http://x.invalid/a/\n"
     resolution, question = index.resolution(), Question(["top"])
     error = conflicts.explain(resolution, question, Refusal(2, text))
-    assert (error.code, error.problems[0].what) == (6, "cannot reach an index of packages")
+    (problem,) = error.problems
+    assert (error.code, problem.what) == (6, "cannot reach an index of packages")
+    assert problem.hint.endswith("(pip config list) and of files of requirements")
 
 
 @pytest.mark.parametrize(
