@@ -15,6 +15,7 @@ from ..launch.launchers import first_of_node, is_rank_0
 from ..messages import write_message
 from ..node.hardware import Node
 from . import options, report
+from .channel.keys import SET_ONE
 from .local import BESIDE, Runner, runs_beside_others, writable_folder
 from .outcome import ERROR, FAILED, SKIPPED, Outcome, held_to_limits
 from .process import Stop
@@ -24,7 +25,8 @@ _RANKS = {
     "name": "lumi-verify/ranks",
     "summary": "every rank of the step stays until the last check",
     "level": "quick",
-    "hint": "read the messages of srun about these ranks, and exclude a node that loses them",
+    "hint": "read the messages of srun about these ranks, and exclude a node that loses them; "
+    f"ranks with --contain see no folder of each other: {SET_ONE}",
 }
 """Added to the report if a rank is lost; most checks do not need every rank."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

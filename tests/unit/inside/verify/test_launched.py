@@ -75,6 +75,8 @@ def test_a_rank_that_never_comes_is_named_and_the_rest_go_on(image: Image) -> No
     states = {"once": "passed", "node": "passed", "ranks": "error", "lumi-verify/ranks": "error"}
     assert ran.states == states
     assert "without rank 3 on nid2: it did not join" in ran.check("ranks")["reason"]
+    (hint,) = (each["hint"] for each in ran.report["checks"] if each["name"] == "lumi-verify/ranks")
+    assert "; ranks with --contain see no folder of each other: export LUMI_VERIFY_SECRET=" in hint
     assert not list(image.root.glob(".lumi-verify*")), "its key stays"
 
 
