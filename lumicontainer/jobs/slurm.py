@@ -380,11 +380,13 @@ def _fields(line: str) -> dict[str, str]:
     return dict(word.split("=", 1) for word in line.split() if "=" in word)
 
 
-def _run(*command: str, limits: Helper = budget.SLURM, stdin: bytes = b"") -> process.Finished:
+def _run(*command: str, limits: Helper | None = None, stdin: bytes = b"") -> process.Finished:
+    limits = limits or budget.SLURM
     return process.run_to_end(command, env=environment(), limits=limits, stdin=stdin)
 
 
-def _capture(*command: str, limits: Helper = budget.SLURM, stdin: bytes = b"") -> str:
+def _capture(*command: str, limits: Helper | None = None, stdin: bytes = b"") -> str:
+    limits = limits or budget.SLURM
     return process.capture(command, env=environment(), limits=limits, stdin=stdin)
 
 

@@ -178,7 +178,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("impatient")
 def test_a_job_is_over_if_a_queue_with_a_banner_does_not_show_it(program: Program) -> None:
     program("squeue", "echo 'Welcome: maintenance on Monday'")
     program("scontrol", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1")
@@ -186,6 +185,7 @@ def test_a_job_is_over_if_a_queue_with_a_banner_does_not_show_it(program: Progra
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("scontrol", [HANGS, NEVER_ENDS, FAILS, GARBAGE, "exit 3", "exit 0"])
 def test_an_end_that_no_program_of_slurm_confirms_is_none(program: Program, scontrol: str) -> None:
     program("squeue", "exit 0")
@@ -248,7 +248,9 @@ ASKING: dict[str, Callable[[], object]] = {
 def variables(
     request: pytest.FixtureRequest, program: Program, tmp_path: Path
 ) -> Callable[[], dict[str, str]]:
-    """Return the variables that a program of Slurm gets."""
+    """Return the variables that a program of Slurm gets; the others fail."""
+    for name in ASKING:
+        program(name, "exit 1")
     program(request.param, f"env >{tmp_path}/seen; echo 7")
 
     def ask() -> dict[str, str]:
