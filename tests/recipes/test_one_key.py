@@ -72,7 +72,7 @@ def judged(resolved: Resolved, folder: Path) -> Outcome:
     files = {"resolved.json": json.dumps(resolved_record(resolved)), "checks.json": "[]"}
     metadata = {"data": {"attributes": {"labels": {KEY_LABEL: key}}}}
     image = packed(folder, {f"{HOME[1:]}/{name}": text for name, text in files.items()}, metadata)
-    return host_checks.current(host_checks.Image(image, CATALOG, resolved.recipe.name))
+    return host_checks.current(host_checks.Request(image, CATALOG, resolved.recipe.name))
 
 
 def test_the_platforms_with_rules_about_drivers_are_among_them() -> None:
