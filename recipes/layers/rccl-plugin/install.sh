@@ -2,7 +2,7 @@
 set -euo pipefail
 
 if [[ ! -d $sources/$plugin ]]; then
-    echo "error: version $version is none of $plugin" >&2
+    echo "error: $plugin has no version $version" >&2
     echo "   hint: set rccl-plugin.plugin and rccl-plugin.version so that they go together" >&2
     exit 1
 fi

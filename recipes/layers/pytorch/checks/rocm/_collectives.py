@@ -21,7 +21,7 @@ MOST = 4
 class Team:
     """Be a group of ranks of a check: ``members`` are their numbers among all.
 
-    A rank that is none of them has the index -1.
+    A rank outside the group has the index -1.
     """
 
     def __init__(self, ranks, members):
