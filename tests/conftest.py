@@ -7,6 +7,8 @@ import struct
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -30,6 +32,8 @@ settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCh
 settings.load_profile("busy")
 
 Write = Callable[[dict[str, str]], Path]
+AT_START = dict(os.environ)
+"""The environment in which the tests began."""
 
 
 READ_FLAGS, WRITE_FLAGS = 0x80086601, 0x40086602
@@ -51,6 +55,18 @@ def spread(folder: Path) -> None:
             fcntl.ioctl(place, WRITE_FLAGS, struct.pack("I", flags | TOP_FOLDER))
     finally:
         os.close(place)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Any:
+    """Make what all tests share in the environment of the start.
+
+    The test that asks for it first may have another cache, Docker engine or index.
+    """
+    if fixturedef.scope != "session":
+        return (yield)
+    with mock.patch.dict(os.environ, AT_START, clear=True):
+        return (yield)
 
 
 @pytest.fixture(scope="session", autouse=True)
