@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lumicontainer.building.layers.base import keep_pinned_base, make_base_layer
+from lumicontainer.building.layers.base import keep_base, make_base_layer
 from lumicontainer.constants import HOME
 from lumicontainer.core import shell
 from lumicontainer.core.model import LayerFile
 from lumicontainer.core.plan.base import PACKAGES
 from lumicontainer.core.plan.layer_step import APT_GET, adding_repositories
+from lumicontainer.core.plan.plan import with_new_base
 from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.shipped import APT_FILES
 from lumicontainer.core.yaml.validators import APT_PIN
@@ -63,7 +64,9 @@ def ask(plan: Plan, site: Site, progress: Progress) -> Answers:
     """Build the base of a plan, and ask its apt for the packages of the layers.
 
     debootstrap builds its base from the current packages of the mirror, never from the cache.
+    Builds go on with the base that they have.
     """
+    fresh = plan.bootstrap.by_debootstrap
     packages = {
         layer.name: LayerPackages(layer.content.apt, adding_repositories(layer))
         for layer in plan.resolved.included()
@@ -74,12 +77,11 @@ def ask(plan: Plan, site: Site, progress: Progress) -> Answers:
         return (await make_base_layer(builder),)
 
     async def keep(builder: Builder, stack: Stack, files: Mapping[str, bytes]) -> None:
-        await keep_pinned_base(builder, stack[0], _digest(files))
+        await keep_base(builder, stack[0], _digest(files))
 
-    fresh = plan.bootstrap.by_debootstrap
     text = program(list(packages.values()))
     asking = Program("apt", text, base, fresh, keep if fresh else None)
-    files = answers(plan, site, progress, asking)
+    files = answers(with_new_base(plan) if fresh else plan, site, progress, asking)
     texts = {name: content.decode("utf-8", "replace") for name, content in files.items()}
     printed = {each: texts[str(n)] for n, each in enumerate(packages) if str(n) in texts}
     refused = {each: texts[f"{n}.why"] for n, each in enumerate(packages) if f"{n}.why" in texts}

@@ -22,12 +22,12 @@ LAYERS = {
     "layers/tiny/layer.yaml": (
         "summary: Debian with Python\nbootstrap:\n"
         "  cpu: {agent: debootstrap, release: bookworm, docker_image: 'debian:bookworm',"
-        " include: [ca-certificates, python3]}\n"
+        " include: [python3]}\n"
         'provides: {glibc: "2.36", python: "3.11"}\n'
     ),
     "layers/venv/layer.yaml": (
         "summary: what others are fetched and installed with\n"
-        "packages: {apt: [python3-venv, curl, git]}\npath: [/opt/venv/bin]\n"
+        "packages: {apt: [python3-venv, ca-certificates, curl, git]}\npath: [/opt/venv/bin]\n"
     ),
     "layers/venv/install.sh": "set -euo pipefail\npython3 -m venv /opt/venv\n",
     "layers/thing/install.sh": (
@@ -135,11 +135,18 @@ def mirror(upstream: Upstream) -> list[str]:
 
 
 @pytest.fixture(scope="module")
+def cached_base(base_object: Path) -> int:
+    """Return the inode of the base that builds without a lock use, before ``held`` is locked."""
+    return base_object.stat().st_ino
+
+
+@pytest.fixture(scope="module")
 def locked(
     tmp_path_factory: pytest.TempPathFactory,
     commit: str,
     mirror: list[str],
     sources: dict[str, str],
+    cached_base: int,
 ) -> tuple[Path, str]:
     """Lock ``held``; return the folder of recipes, and what ``lock`` printed."""
     thing = {"layers/thing/layer.yaml": THING.format(commit=commit[:8])}
@@ -160,6 +167,13 @@ def test_a_base_is_made_once_for_apt_and_for_the_pip_of_the_image(locked: tuple[
     _, printed = locked
     assert len(re.findall(r"(?m) base +begins$", printed)) == 1, printed
     assert re.search(r"(?m) base +cached$", printed)
+
+
+@pytest.mark.usefixtures("locked")
+def test_builds_without_a_lock_go_on_with_the_base_that_they_have(
+    base_object: Path, cached_base: int
+) -> None:
+    assert base_object.stat().st_ino == cached_base
 
 
 def test_the_lock_holds_one_of_each_kind_and_what_they_need(

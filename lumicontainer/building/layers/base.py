@@ -59,20 +59,26 @@ def _about(key: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {"step": BASE, "kind": "layer", "key": key, "parent": "", "inputs": dict(inputs)}
 
 
-async def keep_pinned_base(builder: Builder, base: Entry, packages: str) -> None:
-    """Keep a base also as the one that a lock pins, which is made in the same way, then compared.
+async def keep_base(builder: Builder, base: Entry, packages: str) -> None:
+    """Keep a base that a lock built as the one that the lock pins.
 
-    ``packages`` is the sha256 of the list of its packages.
+    ``packages`` is the sha256 of the list of its packages. It is also the base of builds without a
+    lock, if the cache has none: a lock changes nothing of what they use.
     """
+    bootstrap = builder.plan.bootstrap
+    for name, each in {
+        f"{BASE}: pinned": bootstrap._replace(packages=packages),
+        BASE: bootstrap,
+    }.items():
+        about = _about(*base_of(each))
+        await make_object(replace(builder, fresh=False), name, about, partial(_copy, base))
 
-    async def copy(task: Task, draft: Path) -> None:
-        del task
-        for each in base.folder.iterdir():
-            if each.name not in (objects.ENTRY, objects.SUMS):
-                await asyncio.to_thread(shutil.copyfile, each, draft / each.name)
 
-    about = _about(*base_of(builder.plan.bootstrap._replace(packages=packages)))
-    await make_object(replace(builder, fresh=False), f"{BASE}: pinned", about, copy)
+async def _copy(base: Entry, task: Task, draft: Path) -> None:
+    del task
+    for each in base.folder.iterdir():
+        if each.name not in (objects.ENTRY, objects.SUMS):
+            await asyncio.to_thread(shutil.copyfile, each, draft / each.name)
 
 
 async def require_cached_data(builder: Builder) -> None:

@@ -40,6 +40,12 @@ def base_of(bootstrap: Bootstrap) -> tuple[str, dict[str, Any]]:
     return key_of({"base": base}), base
 
 
+def with_new_base(plan: Plan) -> Plan:
+    """Return the plan with a base under a key of its own, which a lock builds each time."""
+    inputs = {**plan.base_inputs, "for": "lock"}
+    return plan._replace(base_key=key_of({"base": inputs}), base_inputs=inputs)
+
+
 def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
     """Plan a resolved recipe; ``inside`` are the files of the programs that are baked in."""
     bootstrap = resolved.bootstrap
