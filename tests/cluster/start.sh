@@ -77,10 +77,10 @@ start_servers() {
 }
 
 wait_until_up() {
-    local deadline=$((SECONDS + 30))
+    local deadline=$((SECONDS + 300))
     until up; do
         if ((SECONDS >= deadline)); then
-            say "error: the nodes are not idle after 30 s; the ends of the logs in $STATE/log:"
+            say "error: the nodes are not idle after 300 s; the ends of the logs in $STATE/log:"
             tail -n 10 "$STATE"/log/* >&2
             exit 3
         fi

@@ -6,7 +6,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=tests/docker/common.sh
 source "$here/common.sh"
 
-up() { [[ -S $STATE/docker.sock ]] && timeout 10 docker version >/dev/null 2>&1; }
+up() { [[ -S $STATE/docker.sock ]] && timeout 120 docker version >/dev/null 2>&1; }
 
 install_missing() {
     local pair updated=
@@ -32,10 +32,10 @@ start_engine() {
 }
 
 wait_until_up() {
-    local deadline=$((SECONDS + 60))
+    local deadline=$((SECONDS + 300))
     until up; do
         if ((SECONDS >= deadline)) || ! kill -0 "$1" 2>/dev/null; then
-            say "error: the engine ended, or does not answer after 60 s; the end of its log, $STATE/log:"
+            say "error: the engine ended, or does not answer after 300 s; the end of its log, $STATE/log:"
             tail -n 10 "$STATE/log" >&2
             exit 3
         fi
