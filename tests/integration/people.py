@@ -47,6 +47,11 @@ def let_in(folder: Path) -> None:
 
 
 def take_away(entry: pwd.struct_passwd) -> None:
-    """Remove a user and what it kept."""
+    """Remove what a user kept, and then the user.
+
+    A new user may get the number at once. Userdel locks the list of users while it removes a home,
+    and useradd does not wait for long.
+    """
+    kept = (entry.pw_dir, f"/var/tmp/lumicontainer-{entry.pw_uid}")
+    run(["rm", "-rf", "--one-file-system", *kept])
     run(["userdel", "--remove", "--force", entry.pw_name])
-    run(["rm", "-rf", "--one-file-system", f"/var/tmp/lumicontainer-{entry.pw_uid}"])
