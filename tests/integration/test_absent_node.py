@@ -1,12 +1,16 @@
 """A start that waits for an absent node ends by a signal, whoever starts the ranks."""
 
 import os
+import random
 import signal
 import socket
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
 import pytest
+
+from lumicontainer.inside.launch.rendezvous import FIRST_PORT, PORTS
 
 from ..unit.inside import seen
 from .conftest import ENGINE
@@ -18,9 +22,12 @@ LISTENS = "0A"
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return int(probe.getsockname()[1])
+    """Return a free port above those of ranks, and below those that the kernel gives to anybody."""
+    end = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = random.randrange(FIRST_PORT + PORTS, end)
+        with suppress(OSError), socket.create_server(("", port)):
+            return port
 
 
 def listens(port: int) -> bool:
