@@ -105,7 +105,7 @@ def test_a_build_ends_what_it_began_in_a_thread(
     packing, ended, read = threading.Event(), threading.Event(), site.read_site
 
     def late(release: str, mirrors: dict[str, str]) -> site.Site:
-        assert packing.wait(60)
+        assert packing.wait(SECONDS)
         mirrors_read = read(release, mirrors)
         ended.set()
         return mirrors_read

@@ -32,6 +32,7 @@ from .conftest import (
     unpacked,
     write_small,
 )
+from .processes import PATIENCE, until
 
 Tree = dict[str, list[Any]]
 
@@ -239,7 +240,7 @@ def test_a_compile_step_that_fails_ends_those_beside_it_and_is_the_one_that_is_n
     done = lumicontainer(*words, env=env, cwd=tmp_path, code=5)
     assert "the step 'other: compile' failed (exit code 4)" in done.stderr
     assert "no such header" in done.stderr
-    assert run(["pgrep", "--full", place]).stdout == ""
+    assert until(lambda: run(["pgrep", "--full", place]).stdout == "", PATIENCE)
     assert not (tmp_path / "small.sif").exists()
 
 
