@@ -70,14 +70,14 @@ ready: venv
 rocm: engine venv ## build the recipe rocm with Debian sid's ROCm 6.4, for gfx90a without a GPU
 	@$(BIN)/lumicontainer build rocm --platform rocm-debian --output rocm.sif $(OPTIONS) >/dev/null
 
-# Both network plugins that go with ROCm 7. The first image has the packages of its lock, which a mirror of another day lacks:
+# One for each network plugin that goes with ROCm 7, with the packages of its lock, which a mirror of another day lacks:
 # make rocm7 LOCKED=
 LOCKED ?= --locked
 rocm7: engine venv ## build the recipe rocm with Debian experimental's ROCm 7.2, for gfx90a without a GPU
 	@mkdir -p build/rocm
 	@$(BIN)/lumicontainer build rocm --platform rocm-debian --profile rocm-debian-7 $(LOCKED) --output rocm7.sif $(OPTIONS) >/dev/null
-	@$(BIN)/lumicontainer build rocm --platform rocm-debian --profile rocm-debian-7 --set rccl-plugin.version=1.21.1 \
-		--output build/rocm/rocm7-plugin-1.21.1.sif $(OPTIONS) >/dev/null
+	@$(BIN)/lumicontainer build rocm --platform rocm-debian --profile rocm-debian-7-plugin-1.21 $(LOCKED) \
+		--output build/rocm/rocm7-plugin-1.21.sif $(OPTIONS) >/dev/null
 
 # ROCm 7 is Debian experimental's 7.2.
 ROCM ?= 6

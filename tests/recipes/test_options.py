@@ -1,6 +1,7 @@
 """The shipped layers on LUMI-G: what an option chooses, and what is refused."""
 
 import pytest
+import yaml
 
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.model.source import GitSource
@@ -8,6 +9,8 @@ from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.core.rules.rules import ERROR, HOLDS
 from lumicontainer.errors import InputError
+
+from ..conftest import ROOT
 
 CATALOG = open_catalog()
 FABRIC = "/opt/cray/libfabric/1.22.0/lib64/libfabric.so.1"
@@ -28,7 +31,7 @@ def layer(resolution: Resolved, name: str) -> ResolvedLayer:
     [
         *((name, "rocm-6.4.4", "rocm-debian") for name in ("rocm", "pytorch", "pytorch-deepspeed")),
         ("megatron-deepspeed", "rocm-6.4.4", "rocm-debian"),
-        ("rocm", "rocm-7.0.2", "rocm-debian-7"),
+        *(("rocm", "rocm-7.0.2", f"rocm-debian-7{more}") for more in ("", "-plugin-1.21")),
         ("jax", "rocm-7.0.2", "rocm-debian-7"),
     ],
 )
@@ -46,6 +49,15 @@ def test_debians_rocm_is_built_with_the_layers_and_scripts_of_lumi_g(
     assert own.keys() - scripts.keys() <= {"debian", "rccl"}
     both = scripts.keys() & own
     assert {name: own[name] for name in both} == {name: scripts[name] for name in both}
+
+
+def test_the_profile_with_the_newest_plugin_differs_in_that_alone() -> None:
+    older, newest = (
+        yaml.safe_load((ROOT / f"recipes/profiles/rocm-debian-7{more}.yaml").read_text())
+        for more in ("", "-plugin-1.21")
+    )
+    older["values"]["rccl-plugin"]["version"] = "1.21.1"
+    assert newest == {**older, "summary": newest["summary"]}
 
 
 # src/device/generate.py of RCCL 2.21.5.
