@@ -12,7 +12,8 @@ from lumicontainer.importing.replacements import replacement_for
 
 _SYSTEM = re.compile(
     r"/(?:opt|usr(?:/local)?|tmp|var(?:/tmp)?|etc|root|home|mnt)?"
-    r"(?:/(?:bin|sbin|lib|lib64|include|share|src|etc|cache|profile\.d))?(?:/[^/]+-linux-gnu)?"
+    r"(?:/(?:bin|sbin|lib|lib64|include|share|etc|cache|profile\.d))?(?:/[^/]+-linux-gnu)?"
+    r"|/usr/(?:local/)?src"
 )
 """Folders to which lines of a file add, and which no line makes alone."""
 _STANDARD = re.compile(

@@ -32,6 +32,8 @@ def test_a_file_is_tracked_by_its_whole_name(dockerfile: Import) -> None:
         "RUN tar xf /src/t.tgz -C /opt && /opt/t/configure",
         "RUN cd /src && tar xzf t.tgz && cd t && make install",
         "COPY none /src/lib\nWORKDIR /src/lib\nRUN make",
+        "COPY none /opt/src\nWORKDIR /opt/src\nRUN make",
+        "RUN tar xf /src/t.tgz -C /opt/src && cd /opt/src && make",
         "RUN /opt/out/bin/program --version",
         "RUN cp /opt/out/bin/program /usr/local/bin/ && program",
         "RUN VERSION=$(cat /opt/out/v) && echo $VERSION >/opt/v",
@@ -79,12 +81,13 @@ def test_packages_in_another_form_are_missing(dockerfile: Import, command: str) 
     assert [each.missing for each in draft.missing()] == [command]
 
 
+@pytest.mark.parametrize("place", ["aws-ofi-rccl", "/opt/src"])
 def test_a_download_that_a_layer_replaces_is_not_needed_by_what_builds_it(
-    dockerfile: Import,
+    dockerfile: Import, place: str
 ) -> None:
     draft = dockerfile(
-        "RUN git clone https://github.com/ROCm/aws-ofi-rccl && cd aws-ofi-rccl && "
-        "./configure --prefix=/opt/plugin && make install && cd .. && rm -rf aws-ofi-rccl\n"
+        f"RUN git clone https://github.com/ROCm/aws-ofi-rccl {place} && cd {place} && "
+        f"./configure --prefix=/opt/plugin && make install && cd .. && rm -rf {place}\n"
         "RUN wget https://a.example/libfabric-1.15.2.tar.gz && tar xf libfabric-1.15.2.tar.gz && "
         "cd libfabric-1.15.2 && make install\n"
         "ENV LD_LIBRARY_PATH=/opt/plugin/lib:$LD_LIBRARY_PATH"
