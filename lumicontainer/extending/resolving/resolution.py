@@ -126,8 +126,13 @@ class Resolution:
         Raises ``Refusal`` if that fails.
         """
         self._say("build what says the name of a source")
-        everything = frozenset(self.facts.packages)
-        lock = self.compile(Question([file.as_uri()], everything), "--no-deps")
+        question = Question([file.as_uri()], frozenset(self.facts.packages))
+        try:
+            lock = self.compile(question, "--no-deps")
+        except Refusal as refusal:
+            if not needs_image(refusal.text):
+                raise
+            lock = self.compile(question, "--no-deps", "--no-build-isolation")
         names = [each.name for each in lock.packages]
         if len(names) != 1:
             raise Refusal(0, f"its metadata names {len(names)} packages")

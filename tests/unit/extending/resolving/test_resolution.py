@@ -72,11 +72,14 @@ def test_a_source_that_needs_a_package_of_the_image_is_read_with_it(index: Index
 
 def test_a_source_that_names_itself_in_code_alone_is_asked(index: Index, tmp_path: Path) -> None:
     index.source("in_code", "1.0", "base<2")
+    index.source("with_image", "1.0", module="packaging")
     index.source("broken", "1.0", module="no_such_module")
-    named, broken = tmp_path / "named.tar.gz", tmp_path / "broken.tar.gz"
+    named, built, broken = (tmp_path / f"{name}.tar.gz" for name in ("named", "built", "broken"))
     (index.folder / "in_code-1.0.tar.gz").rename(named)
+    (index.folder / "with_image-1.0.tar.gz").rename(built)
     (index.folder / "broken-1.0.tar.gz").rename(broken)
     assert index.resolution().name_source(named) == "in-code"
+    assert index.resolution().name_source(built) == "with-image"
     with pytest.raises(Refusal, match="no_such_module"):
         index.resolution().name_source(broken)
 
