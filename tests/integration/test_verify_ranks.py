@@ -1,6 +1,7 @@
 """lumi-verify under a real srun: ranks of two nodes meet, one reports, and nothing is left."""
 
 import json
+import os
 import signal
 import subprocess
 import time
@@ -31,7 +32,7 @@ STAYS = "#!/bin/bash\nsetsid sleep 1000 &\nsetsid bash -c 'trap \"\" TERM; sleep
 
 Checks = dict[str, tuple[str, int]]
 """By name: a script and its limit in seconds."""
-Step = Callable[[Checks], "subprocess.Popen[str]"]
+Step = Callable[..., "subprocess.Popen[str]"]
 
 
 def write_checks(folder: Path, checks: Checks) -> list[str]:
@@ -53,12 +54,15 @@ def step(image: Path, cluster: Env, tmp_path: Path) -> Iterator[Step]:
     """Start a step on two nodes whose tasks run lumi-verify; none is left at the end."""
     with ExitStack() as running:
 
-        def start(checks: Checks) -> subprocess.Popen[str]:
+        def start(
+            checks: Checks, *options: str, words: tuple[str, ...] = (), **variables: str
+        ) -> subprocess.Popen[str]:
             step = ("--nodes=2", "--ntasks-per-node=2", "--mpi=none", "--kill-on-bad-exit=0")
             srun = ("srun", "--time=10", f"--job-name={name_of(tmp_path)}", *step)
-            engine = ("singularity", "-s", "exec", *write_checks(tmp_path, checks), image)
-            command = (*srun, *engine, "lumi-verify", "--json", "/mnt/report.json")
-            env = {**cluster, "MARK": str(tmp_path)}
+            binds = write_checks(tmp_path, checks)
+            engine = ("singularity", "-s", "exec", *options, *binds, image)
+            command = (*srun, *engine, "lumi-verify", "--json", "/mnt/report.json", *words)
+            env = {**cluster, "MARK": str(tmp_path), **variables}
             return running.enter_context(started(command, env=env))
 
         yield start
@@ -112,3 +116,22 @@ def test_of_an_interrupted_step_nothing_is_left_and_what_was_done_is_reported(
     report = json.loads((tmp_path / "report.json").read_text())
     assert [row["name"] for row in report["checks"]] == ["t/done"]
     assert report["interrupted"]
+
+
+def test_contained_ranks_of_two_nodes_do_not_meet_and_are_told_how(step: Step) -> None:
+    """None sees a folder of another, however long it waits: neither /tmp nor the home folder."""
+    contained = step({"ranks": (SHOW, 60)}, "--contain", words=("--wait", "10"))
+    _, stderr = contained.communicate(timeout=SECONDS)
+    assert contained.returncode != 0
+    assert "there is no key of rank 0 in " in stderr
+    assert "ranks with --contain see no folder of each other: export LUMI_VERIFY_SECRET=" in stderr
+
+
+def test_contained_ranks_of_two_nodes_meet_by_a_secret(step: Step, tmp_path: Path) -> None:
+    secret = {"LUMI_VERIFY_SECRET": os.urandom(32).hex()}
+    contained = step({"ranks": (SHOW, 60)}, "--contain", **secret)
+    _, stderr = contained.communicate(timeout=SECONDS)
+    assert contained.returncode == 0, stderr
+    (row,) = json.loads((tmp_path / "report.json").read_text())["checks"]
+    hosts = [each["host"] for each in row["ranks"]]
+    assert hosts == ["nid005001", "nid005001", "nid005002", "nid005002"]
