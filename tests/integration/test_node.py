@@ -78,6 +78,22 @@ def test_sixteen_ranks_at_once_start_without_an_error_and_leave_no_cache(
     wait_for(lambda: not list(caches.iterdir()))
 
 
+def test_ranks_that_all_have_a_list_of_one_gpu_say_so_once(
+    container: list[str], caches: Path
+) -> None:
+    entry = [*container, "lumi-entry", "--", "true"]
+    with ExitStack() as running:
+        tasks = [
+            running.enter_context(
+                started(entry, env={**variables(rank, 4, caches), "HIP_VISIBLE_DEVICES": "0"})
+            )
+            for rank in range(4)
+        ]
+        words = "".join(task.communicate(timeout=SECONDS)[1] for task in tasks)
+    assert [task.returncode for task in tasks] == [0] * 4, words
+    assert words.count("if all ranks have this list, they share it") == 1
+
+
 def opened(trace: Path) -> set[str]:
     """Return every path that lumi-entry and its children tried to open but for its program.
 
