@@ -67,26 +67,39 @@ class Backend(BaseHTTPRequestHandler):
 
 
 def write_certificate(folder: Path, host: str = "localhost") -> Path:
-    """Make a CA of the site's own, which signs itself, and its key beside it."""
+    """Make a CA of the site's own, and a server's certificate by it with its key; return the CA."""
     folder.mkdir()
+    new = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1")
+    ca, key = folder / "site.pem", folder / "site-key.pem"
+    own = ("-subj", "/CN=site", "-keyout", key, "-out", ca)
     names = ("-subj", f"/CN={host}", "-addext", f"subjectAltName=DNS:{host}")
-    files = ("-keyout", folder / "key.pem", "-out", folder / "site.pem")
-    command = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", *names)
-    subprocess.run([*command, *files], check=True, capture_output=True)
-    return folder / "site.pem"
+    signed = ("-CA", ca, "-CAkey", key, "-addext", "basicConstraints=critical,CA:FALSE")
+    files = ("-keyout", folder / "key.pem", "-out", folder / "server.pem")
+    for words in (own, (*names, *signed, *files)):
+        subprocess.run([*new, *words], check=True, capture_output=True)
+    return ca
+
+
+@contextmanager
+def encrypted(server: ThreadingHTTPServer, ca: Path) -> Iterator[str]:
+    """Let a server answer by https, with the certificate beside its CA; yield its URL."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(ca.with_name("server.pem"), ca.with_name("key.pem"))
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield f"https://localhost:{server.server_port}"
+    finally:
+        server.shutdown()
 
 
 @contextmanager
 def serving(upstream: Upstream, certificate: Path) -> Iterator[str]:
-    with ThreadingHTTPServer(("localhost", 0), partial(Backend, upstream)) as server:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate, certificate.with_name("key.pem"))
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        try:
-            yield f"https://localhost:{server.server_port}"
-        finally:
-            server.shutdown()
+    with (
+        ThreadingHTTPServer(("localhost", 0), partial(Backend, upstream)) as server,
+        encrypted(server, certificate) as url,
+    ):
+        yield url
 
 
 @pytest.fixture
