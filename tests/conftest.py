@@ -57,16 +57,23 @@ def spread(folder: Path) -> None:
         os.close(place)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Any:
+class SharedFixtures:
     """Make what all tests share in the environment of the start.
 
-    The test that asks for it first may have another cache, Docker engine or index.
+    The test that asks for it first may have another cache, Docker engine or index. The session is
+    above this folder, so that this hook in a conftest.py would not see its fixtures.
     """
-    if fixturedef.scope != "session":
-        return (yield)
-    with mock.patch.dict(os.environ, AT_START, clear=True):
-        return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Any:
+        if fixturedef.scope != "session":
+            return (yield)
+        with mock.patch.dict(os.environ, AT_START, clear=True):
+            return (yield)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(SharedFixtures())
 
 
 @pytest.fixture(scope="session", autouse=True)
