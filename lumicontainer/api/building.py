@@ -175,6 +175,15 @@ class Comparison(NamedTuple):
     layers: int
     files: Sequence[ChangedFile]
 
+    @property
+    def failed(self) -> bool:
+        """Return whether a file differs for no reason that its layer states."""
+        return any(not each.reason for each in self.files)
+
+    def as_data(self) -> list[dict[str, str]]:
+        """Return it as ``lumicontainer build --check --json`` prints it."""
+        return [each._asdict() for each in self.files]
+
 
 class CompiledLayer(NamedTuple):
     """Hold the name of a layer whose wheels are in the cache."""

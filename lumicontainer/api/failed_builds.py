@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lumicontainer.cache.objects import LAYER
-from lumicontainer.errors import HostError, Problem
+from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.host.recipes import locate_recipe
 from lumicontainer.sandbox.failures.failure import OPENER
 from lumicontainer.sandbox.workspace import FAILED, workspace
 from lumicontainer.system import flock
 from lumicontainer.system.files.temporary import recipe_of, temporary_root
 
+NONE_KEPT = "no state of a failed build is kept"
 _NOTED = ("recipe", "step", "time", "log")
 
 
@@ -58,6 +59,16 @@ def list_failed_builds(recipe: str | None = None) -> list[FailedBuild]:
         if name in (None, state.recipe):
             states.append(state)
     return sorted(states, key=lambda state: state.time, reverse=True)
+
+
+def require_failed_build(recipe: str | None = None) -> FailedBuild:
+    """Return the newest state that is kept; raise ``InputError`` if there is none."""
+    if states := list_failed_builds(recipe):
+        return states[0]
+    what = f"{NONE_KEPT} for '{recipe}'" if recipe else NONE_KEPT
+    why = "a build keeps its state when a step fails, until the next build of its recipe"
+    hint = f"build until a step fails: lumicontainer build {recipe or 'RECIPE'}"
+    raise InputError(Problem(what, str(temporary_root()), why, hint))
 
 
 def remove_failed_builds(states: Sequence[FailedBuild]) -> list[FailedBuild]:

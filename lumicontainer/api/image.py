@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,6 +70,17 @@ class Image(Executes):
     def warnings(self) -> Sequence[Problem]:
         """Return what may not work on this host, such as an image for another platform."""
         return self._host.needs.problems
+
+    @property
+    def written(self) -> str:
+        """Return the time of its file, in UTC: its bytes do not depend on their date."""
+        return f"{datetime.fromtimestamp(self.path.stat().st_mtime, UTC):%Y-%m-%dT%H:%MZ}"
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as ``lumicontainer inspect --json`` prints it."""
+        size, date = self.path.stat().st_size, self.build_date or None
+        file = {"key": self.key, "bytes": size, "written": self.written, "build_date": date}
+        return {**self.record, **file}
 
     def integrity(self) -> IntegrityResult:
         """Read every byte; return whether all are as the build wrote them."""

@@ -7,13 +7,7 @@ import sys
 from pathlib import Path
 
 from lumicontainer.api import building
-from lumicontainer.api.building import (
-    BuildRequest,
-    BuildResult,
-    BuiltImage,
-    Comparison,
-    PlannedBuild,
-)
+from lumicontainer.api.building import BuildRequest, BuiltImage, Comparison, PlannedBuild
 from lumicontainer.api.sending import CORES, BuildJob, SentBuild
 from lumicontainer.api.values import BuildOptions
 from lumicontainer.building.docker_output import output_of
@@ -24,7 +18,7 @@ from lumicontainer.jobs.builds import Invocation
 from lumicontainer.jobs.follow import SbatchOptions
 from lumicontainer.sandbox import runtimes
 from lumicontainer.system import process
-from lumicontainer.system.terminal.output import line, print_json, print_table, say, write_document
+from lumicontainer.system.terminal.output import line, print_table, say, write_document
 from lumicontainer.system.terminal.progress import Progress
 
 
@@ -99,21 +93,20 @@ def run(arguments: argparse.Namespace) -> int:
         options=context.request_of(BuildOptions, arguments, **more),
         job=_job(arguments) if arguments.on else None,
     )
-    result = building.run_build(request, Progress(arguments.progress), _print_line)
-    return _print_result(result, as_json=arguments.json)
-
-
-def _print_result(result: BuildResult, *, as_json: bool) -> int:
-    match result:
+    match building.run_build(request, Progress(arguments.progress), _print_line):
         case SentBuild(code, printed):
             write_document(printed)
             return code
-        case Comparison():
-            return _print_comparison(result, as_json=as_json)
-        case PlannedBuild():
-            _print_plan(result, as_json=as_json)
-        case BuiltImage():
-            _print_image(result, as_json=as_json)
+        case Comparison() as comparison:
+            context.print_result(comparison, arguments, _print_comparison)
+            return EXAMINED_FAILED if comparison.failed else OK
+        case PlannedBuild() as planned:
+            _say_planned(planned)
+            context.print_result(planned, arguments, _print_steps)
+        case BuiltImage() as built:
+            if built.current:
+                say(f"{built.output.name} is up to date")
+            context.print_result(built, arguments, _print_image)
     return OK
 
 
@@ -146,36 +139,22 @@ def _print_line(line: str) -> None:
         sys.stderr.flush()
 
 
-def _print_image(built: BuiltImage, *, as_json: bool) -> None:
-    if built.current:
-        say(f"{built.output.name} is up to date")
-    if not as_json:
-        write_document(f"{built.output.word}\n")
-        return
-    print_json(built.as_data())
+def _print_image(built: BuiltImage) -> None:
+    write_document(f"{built.output.word}\n")
 
 
-def _print_comparison(comparison: Comparison, *, as_json: bool) -> int:
-    files = comparison.files
-    if as_json:
-        print_json([each._asdict() for each in files])
-    elif files:
+def _print_comparison(comparison: Comparison) -> None:
+    if files := comparison.files:
         print_table([(e.step, e.path, e.what, e.reason or "not explained") for e in files])
     else:
         sys.stdout.write(f"{comparison.layers} layers, the same twice, byte for byte\n")
-    return EXAMINED_FAILED if any(not each.reason for each in files) else OK
 
 
-def _print_plan(planned: PlannedBuild, *, as_json: bool) -> None:
-    order, _, words = planned
-    for warning in order.warnings:
+def _say_planned(planned: PlannedBuild) -> None:
+    for warning in planned.order.warnings:
         say(str(warning))
-    if words:
-        say(f"would submit: sbatch {shlex.join(words)}")
-    if not as_json:
-        _print_steps(planned)
-        return
-    print_json(planned.as_data())
+    if planned.submitted:
+        say(f"would submit: sbatch {shlex.join(planned.submitted)}")
 
 
 def _print_steps(planned: PlannedBuild) -> None:

@@ -7,20 +7,19 @@ import time
 from collections.abc import Sequence
 
 from lumicontainer.api.failed_builds import (
+    NONE_KEPT,
     FailedBuild,
     list_failed_builds,
     lock_state,
     remove_failed_builds,
+    require_failed_build,
 )
 from lumicontainer.commands import context
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.host.machine import clean_environment
 from lumicontainer.sandbox.failures.failure import OPENER
 from lumicontainer.system import process, units
-from lumicontainer.system.files.temporary import temporary_root
 from lumicontainer.system.terminal.output import print_json, print_table
-
-_NONE = "no state of a failed build is kept"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,21 +34,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Open the shell, or list the states, or remove them."""
-    states = list_failed_builds(arguments.recipe)
     if arguments.list:
-        _list(states, as_json=arguments.json)
+        _list(list_failed_builds(arguments.recipe), as_json=arguments.json)
     elif arguments.json:
         raise InputError(Problem("debug prints JSON only with --list", hint="add --list"))
     elif arguments.clean:
-        _clean(states)
-    elif states:
-        _open(states[0])
+        _clean(list_failed_builds(arguments.recipe))
     else:
-        recipe = arguments.recipe or "RECIPE"
-        why = "a build keeps its state when a step fails, until the next build of its recipe"
-        hint = f"build until a step fails: lumicontainer build {recipe}"
-        what = f"{_NONE} for '{recipe}'" if arguments.recipe else _NONE
-        raise InputError(Problem(what, str(temporary_root()), why, hint))
+        _open(require_failed_build(arguments.recipe))
 
 
 def _list(states: Sequence[FailedBuild], *, as_json: bool) -> None:
@@ -64,7 +56,7 @@ def _list(states: Sequence[FailedBuild], *, as_json: bool) -> None:
         ]
     )
     if not states:
-        sys.stdout.write(f"{_NONE}\n")
+        sys.stdout.write(f"{NONE_KEPT}\n")
 
 
 def _clean(states: Sequence[FailedBuild]) -> None:
@@ -73,7 +65,7 @@ def _clean(states: Sequence[FailedBuild]) -> None:
         result = "in use, not removed" if state in in_use else "removed"
         sys.stdout.write(f"{result}: {state.folder}\n")
     if not states:
-        sys.stdout.write(f"{_NONE}\n")
+        sys.stdout.write(f"{NONE_KEPT}\n")
 
 
 def _open(state: FailedBuild) -> None:

@@ -3,7 +3,6 @@
 import argparse
 import sys
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 from lumicontainer import api
 from lumicontainer.api import Image
@@ -52,11 +51,8 @@ def run(arguments: argparse.Namespace) -> None:
         print_json(require_provenance(image.path).data)
     elif arguments.packages:
         _print_packages(image.packages, as_json=arguments.json)
-    elif arguments.json:
-        more = {"key": image.key, "bytes": image.path.stat().st_size, "written": _written(image)}
-        print_json({**image.record, **more, "build_date": image.build_date or None})
     else:
-        _print_summary(image)
+        context.print_result(image, arguments, _print_summary)
 
 
 def _check(image: Image, *, as_json: bool) -> None:
@@ -86,11 +82,6 @@ def _print_packages(packages: Mapping[str, Mapping[str, str]], *, as_json: bool)
         print_table(sorted(versions.items()))
 
 
-def _written(image: Image) -> str:
-    """Return the file's time, in UTC: the bytes of an image do not depend on their date."""
-    return f"{datetime.fromtimestamp(image.path.stat().st_mtime, UTC):%Y-%m-%dT%H:%MZ}"
-
-
 def _print_summary(image: Image) -> None:
     out, data = sys.stdout.write, image.record
     platform = data["platform"]
@@ -102,7 +93,7 @@ def _print_summary(image: Image) -> None:
         for each in data.get(key, ()):
             out(f"  {label} {each['path']}\n")
     size = image.path.stat().st_size / 1e6
-    out(f"{size:.0f} MB, key {image.key[:12]}, written {_written(image)}\n")
+    out(f"{size:.0f} MB, key {image.key[:12]}, written {image.written}\n")
     if image.build_date:
         out(f"build date {line(image.build_date)}\n")
     for name, layer in data["layers"].items():
