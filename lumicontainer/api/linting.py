@@ -79,7 +79,7 @@ def _platform_of(
 
 
 def _partitions_of(path: Path, data: bytes) -> list[str]:
-    """Return the partitions that a script names; none if it is no text."""
+    """Return the partitions that a script names; none if it is not text."""
     with suppress(InputError):
         options = parse_script(str(path), data).directives
         return [
@@ -111,7 +111,7 @@ class LintResult(NamedTuple):
 
 
 def lint(request: LintRequest) -> LintResult:
-    """Judge scripts; raise ``InputError`` with all that are no text, or cannot be read."""
+    """Judge scripts; raise ``InputError`` with all that are not text, or cannot be read."""
     contents = request.read_scripts()
     platform, assumed = request.find_platform(contents)
     findings: list[LintFinding] = []

@@ -43,7 +43,7 @@ def lock(request: LockRequest, on_progress: OnProgress | None = None) -> Written
     """Write the lock of an image.
 
     Raises ``InputError`` for a wrong recipe or output, and ``DownloadError`` or ``StepError`` if a
-    version cannot be found. An input without a pin is no error.
+    version cannot be found. An input without a pin is not an error.
     """
     resolved = request.resolve()
     mirrors = read_mirrors(request.mirrors)

@@ -1,4 +1,4 @@
-"""Share images by registries: push and pull."""
+"""Share images through registries: push and pull."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -71,8 +71,8 @@ class SharedImage(NamedTuple):
 def push(request: PushRequest, on_progress: OnProgress | None = None) -> SharedImage:
     """Push an image: send what the registry lacks of it.
 
-    Raises ``InputError`` for a file that is no image, or has no record that an ordinary OCI image
-    needs, and ``DownloadError`` if it fails.
+    Raises ``InputError`` for a file that is not an image, or has no record that an ordinary OCI
+    image needs, and ``DownloadError`` if it fails.
     """
     reference = parse_image_name(request.reference)
     if reference.is_digest:

@@ -152,7 +152,7 @@ def verb_module(verb: str) -> ModuleType:
 
 
 def unknown_verb(word: str) -> InputError:
-    """Return the error for a word that is no verb."""
+    """Return the error for a word that is not a verb."""
     hint = habits.habit_hint(habits.VERB, word) or near_hint(word, VERBS) or "lumicontainer --help"
     return InputError(Problem(f"unknown command '{word}'", hint=hint))
 

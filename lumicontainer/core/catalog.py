@@ -20,7 +20,7 @@ from lumicontainer.system.files.recipe_folder import display, files_below, link,
 from lumicontainer.system.terminal.masking import holds_secret
 
 RULES = "rules"
-"""The file beside the recipes that is none: combinations that are known to be bad."""
+"""The file beside the recipes that is not a recipe: combinations that are known to be bad."""
 LOCKS = "locks"
 """The folder beside recipes that holds what they were locked to."""
 LAYERS = "layers"
@@ -73,7 +73,7 @@ class Catalog:
     def names(self, kind: str) -> list[str]:
         """Return the names of all recipes, profiles, layers or platforms, sorted.
 
-        Hidden files are none: editors and desktops write them beside documents.
+        Hidden files do not count: editors and desktops write them beside documents.
         """
         pattern = "*/layer.yaml" if kind == "layer" else "*.yaml"
         paths = (path for each in self._folders(kind) for path in each.path().glob(pattern))

@@ -166,7 +166,7 @@ def require_folders(image: Path, root: Node, path: str) -> None:
         node = node.children.get(name.encode()) if node else None
         if node and node.kind != FOLDER:
             what, hint = "cannot add packages to the image", "use -o FILE in place of --into"
-            why = f"{path} would replace its '{name}', which is no folder"
+            why = f"{path} would replace its '{name}', which is not a folder"
             raise InputError(Problem(what, str(image), why, hint))
 
 

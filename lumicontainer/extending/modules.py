@@ -20,7 +20,7 @@ def require_modules(
 ) -> None:
     """Raise ``StepError`` if Python finds not all modules of a package.
 
-    One that is ``requested`` is no use without a file, unless it names other packages.
+    One that is ``requested`` is useless without a file, unless it names other packages.
 
     Names that begin with an underscore are not counted: they may be optional extensions. The
     modules of the packages ``elsewhere`` are in a folder of the user.

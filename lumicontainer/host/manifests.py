@@ -76,7 +76,7 @@ def parse_variables(body: bytes, image: str) -> list[str]:
     variables = _object({} if config is None else config, image, "its configuration").get("Env")
     rows = [] if variables is None else variables
     if not isinstance(rows, list) or not all(map(_is_text, rows)):
-        raise _invalid(image, "'Env' of its configuration is no list of texts")
+        raise _invalid(image, "'Env' of its configuration is not a list of texts")
     return rows
 
 

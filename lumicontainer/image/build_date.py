@@ -18,7 +18,7 @@ _LATEST = 253402300799
 def read_build_date(environment: Mapping[str, str]) -> str:
     """Return the date of SOURCE_DATE_EPOCH in the form of the label; empty if it is not set.
 
-    Raises ``InputError`` if it is no number of seconds since 1970, until the year 9999.
+    Raises ``InputError`` if it is not a number of seconds since 1970, until the year 9999.
     """
     named = environment.get(VARIABLE, "")
     if not named:

@@ -232,7 +232,7 @@ def parse(content: bytes, schema: Schema) -> Any:
 def _check_limits(value: Any, depth: int) -> None:
     if depth > _DEPTH:
         raise RecordError(f"it is nested more than {_DEPTH} deep")
-    # Larger ones are no number of a float, and take long to print.
+    # Larger ones do not fit a float, and take long to print.
     if isinstance(value, int) and value.bit_length() > _BITS:
         raise RecordError(f"it has a number of more than {_BITS} bits")
     below = value.values() if isinstance(value, dict) else value

@@ -48,7 +48,7 @@ def add_variable(line: FileLine, name: str, value: str, losses: Losses | None = 
 
 
 def add_index(line: FileLine, name: str, value: str) -> bool:
-    """Add a variable by which pip or uv chooses an index; return False if it is no such one."""
+    """Add a variable by which pip or uv chooses an index; return False for others."""
     if option := index_option(name, value):
         add_option(line, *option)
         line.draft.indexes.append(line.draft.lines[-1])

@@ -27,7 +27,7 @@ class Heredoc(NamedTuple):
     word: str
     quoted: bool
     tabs: bool
-    """Whether tabs that begin its lines are no part of it."""
+    """Whether tabs that begin its lines are not part of it."""
     lines: tuple[str, ...] = ()
 
     def content(self) -> str:
@@ -124,7 +124,7 @@ def exec_form(text: str) -> list[str]:
     with contextlib.suppress(ValueError, RecursionError):
         value = json.loads(text)
         words = list(map(str, value)) if isinstance(value, list) else []
-        # An escape may name half of a surrogate pair, which is no text.
+        # An escape may name half of a surrogate pair, which is not text.
         "".join(words).encode()
         return words
     return []

@@ -69,7 +69,7 @@ _COPIED: Mapping[Callable[[Draft, str], None], Callable[[str], list[str]]] = {
 def context_for(file: Path, named: Path | None) -> Path:
     """Return the folder whose files a file copies: the named one, or what is found.
 
-    Raises ``InputError`` if the file copies none, or if the named folder is none.
+    Raises ``InputError`` if the file copies nothing, or if the named path is not a folder.
     """
     if named and reader_of(file) not in _COPIED:
         hint = "leave --context out; files that it names lie next to it"

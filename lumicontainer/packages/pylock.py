@@ -24,7 +24,7 @@ class PylockError(ValueError):
 
 
 def read_pylock(text: str) -> Pylock:
-    """Return a lock; raise ``PylockError`` for a text that is none."""
+    """Return a lock; raise ``PylockError`` for another text."""
     try:
         lock = Pylock.from_dict(read_toml(text))
     except (TomlError, PylockValidationError) as error:
@@ -114,7 +114,7 @@ def _find_fault(package: Package) -> str:
     if source and source.subdirectory not in (None, "", "."):
         return "its source is a subdirectory"
     if package.vcs and (package.vcs.type != "git" or not package.vcs.url):
-        return "its source is no repository of git with a URL"
+        return "its source is not a repository of git with a URL"
     return "" if package.is_direct or package.version else "the lock has no version of it"
 
 

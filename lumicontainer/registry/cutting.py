@@ -81,7 +81,7 @@ def cut_image(file: int) -> CutImage:
 def cut_layer(file: int) -> tuple[Piece, ...]:
     """Return the blobs of the data of a layer, an open squashfs: an image of it has the same.
 
-    Every byte of the data is read. Raises ``InputError`` for a file that is no squashfs.
+    Every byte of the data is read. Raises ``InputError`` for a file that is not a squashfs.
     """
     places = _places_of(read_squashfs(_path_of(file)))
     if not places.bounds:

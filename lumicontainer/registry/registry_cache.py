@@ -208,7 +208,7 @@ def _fetch(remote: RemoteImage, file: ObjectFile, arrival: _Arrival) -> None:
 
 
 def _require_readable(layer: Path) -> None:
-    """Raise ``Damaged`` if a layer is there and is no squashfs."""
+    """Raise ``Damaged`` if a layer is there and is not a squashfs."""
     if not layer.exists():  # Wheels have none.
         return
     try:

@@ -111,7 +111,7 @@ def _send(entry: Entry, store: Cache, remote: RemoteImage, key: str, transfers: 
 
 
 def _read(remote: RemoteImage, name: str) -> ObjectManifest | None:
-    """Return the object that the registry has by a name; None for none, or what is no object."""
+    """Return the object that the registry has by a name; None if it has none, or anything else."""
     body = read_object_manifest(remote, name)
     with suppress(Damaged):
         return read_object(body) if body is not None else None

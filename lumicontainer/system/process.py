@@ -282,7 +282,7 @@ def bound(command: Sequence[str]) -> list[str]:
 
 
 def own_python(*words: str) -> list[str]:
-    """Return the command that runs this Python; files of the current folder are no modules."""
+    """Return the command that runs this Python, which imports nothing from the current folder."""
     return [sys.executable, "-P", "-X", "utf8", *words]
 
 

@@ -134,10 +134,10 @@ def current(request: Request) -> Outcome:
     now = json.loads(json.dumps(resolved_record(_resolved(request, subject.resolved))))
     differences = list(_differences(subject.resolved, now))
     if not key and not differences:
-        why = "its values are those of the recipe; without a key its scripts are not known"
+        why = "its values match the recipe; without a key its scripts are not known"
         return Outcome(SKIPPED, why)
     same = (
-        "its values are those of the recipe: a script or another file of a layer, or lumicontainer "
+        "its values match the recipe: a script or another file of a layer, or lumicontainer "
         "itself, has changed"
     )
     shown = differences[:_DIFFERENCES] or [same]

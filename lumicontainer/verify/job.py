@@ -149,7 +149,7 @@ def _ask_how(job: Job, folder: Path, end: follow.End) -> str:
 
 
 def _read_report(path: Path) -> bytes:
-    """Return a report; of one that is too long only the beginning, which is no report."""
+    """Return a report, or only the beginning of one that is too long, which is not valid."""
     with path.open("rb") as file:
         return file.read(budget.REPORT.most)
 

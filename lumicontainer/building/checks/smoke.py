@@ -94,7 +94,7 @@ async def _run(builder: Builder, partial: Path, due: Sequence[Due], task: Task) 
 
 
 def _read_rows(text: bytes, due: Sequence[Due]) -> Sequence[Row] | None:
-    """Return the rows of a report; None if it is no report of all checks.
+    """Return the rows of a report; None if it is not a report of all checks.
 
     The programs of a base that others built can print anything.
     """

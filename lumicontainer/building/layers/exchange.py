@@ -35,7 +35,7 @@ def find_caches(
 
 
 def require_target(registry: str, key: str) -> None:
-    """Raise an error for a registry that is none, or a key that cannot sign."""
+    """Raise an error for a name that is not a registry's, or a key that cannot sign."""
     if registry:
         parse_repository(registry, _TO)
     elif key:

@@ -67,7 +67,7 @@ def find_allowed_signers() -> Path | None:
 def find_trusted_digests() -> frozenset[str]:
     """Return the sha256 of the sums of trusted objects, as the user lists them.
 
-    Raises ``HostError`` if others could change the list, ``InputError`` if it is no list of these.
+    Raises ``HostError`` if others could change the list, ``InputError`` if it is not such a list.
     """
     what = "the list of trusted objects"
     path = _find_file(DIGESTS, what)

@@ -67,10 +67,10 @@ class Condition(NamedTuple):
 
 
 def parse(text: str, names: Collection[str], *, free: bool = False) -> Condition:
-    """Return a condition; raise ValueError, which says why, where the text is none.
+    """Return a condition; raise ValueError, which says why, for another text.
 
     ``names`` are the facts that it may compare with. With ``free`` a term without an order may be
-    any text, for values that are no versions.
+    any text, for values that are not versions.
     """
     if text in (ANY, ABSENT):
         return Condition(text)

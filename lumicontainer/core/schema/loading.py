@@ -262,7 +262,7 @@ def _misspelled(files: Sequence[model.LayerFile], text: bytes) -> Iterator[tuple
         if name.startswith((".", "#")) or name.endswith(_COPIES):
             continue
         known = _FOLDERS if name in folders else _NAMES
-        meant = nearest(name, known, 0.8)  # compiled.py is no compile.sh
+        meant = nearest(name, known, 0.8)  # compiled.py does not mean compile.sh
         if not meant or meant in tops or _mentioned(name, files, text):
             continue
         mark = "/" if name in folders else ""

@@ -51,6 +51,6 @@ def _requires(wheel: Path) -> list[str]:
             if name.count("/") == 1 and name.endswith(".dist-info/METADATA"):
                 with archive.open(name) as file:
                     message = email.message_from_bytes(file.read(_MOST))
-                # A value that is not ASCII is no string of Python's.
+                # A value that is not ASCII is not a string of Python's.
                 return [str(each) for each in message.get_all("Requires-Dist", [])]
     return []

@@ -79,7 +79,7 @@ class InstalledWheel:
         for path in sorted(self.programs):
             match = _STARTED.fullmatch(path)
             if match and not (match["pip"] and self._package == "pip"):
-                raise ValueError(f"its program {path!a} would replace that of the image")
+                raise ValueError(f"its program {path!a} would replace the image's")
 
     @property
     def _package(self) -> str:

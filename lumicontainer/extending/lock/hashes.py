@@ -34,7 +34,7 @@ def require_hashes(
 
 def _refuse(package: Package, hashes: Sequence[str]) -> Problem:
     why = f"its files have {_some(hashes)}" if hashes else "its source has no sha256"
-    hint = "compare the hash with that of the publisher; pip hash FILE prints one"
+    hint = "compare the given hash with the publisher's; pip hash FILE prints one"
     what = f"no file of {package.name} {package.version} has the given hash"
     return Problem(what, "", why, hint)
 

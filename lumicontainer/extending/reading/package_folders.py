@@ -1,4 +1,4 @@
-"""Find in a folder of packages what is no package: all code that is built could read it."""
+"""Find the other files in a folder of packages: all code that is built could read it."""
 
 import os
 import stat
@@ -22,10 +22,10 @@ _SHOWN = 3
 
 
 def find_other_files(folder: Path) -> list[str]:
-    """Return the names of files in ``folder`` that are no packages; three at most.
+    """Return the names of files in ``folder`` that are not packages; three at most.
 
-    As an index is a folder of folders, packages may be one level down. A link is no package: where
-    the folder is mounted, it leads elsewhere.
+    As an index is a folder of folders, packages may be one level down. A link is not a package:
+    it leads elsewhere once the folder is mounted.
     """
     return list(islice(_others(folder, "", deeper=True), _SHOWN))
 

@@ -185,7 +185,7 @@ def _of_file(known: Reference, path: Path) -> Reference | Fault:
         elif path.name.endswith(ARCHIVES):
             name = known.name or parse_sdist_filename(path.name)[0]
         else:
-            what = f"'{path.name}' is no wheel and no source"
+            what = f"'{path.name}' is neither a wheel nor a source"
             return Fault(what, f"they end in .whl, {', '.join(ARCHIVES)}", "name another file")
     except ValueError:
         hint = f"write 'NAME @ {path.as_uri()}'; a wheel has the name that its build gave it"

@@ -200,7 +200,7 @@ class Resolution:
         known = self._stand_ins(question, folder)
         early = [f"{name}>=0.dev0" for name in sorted(self._early)]
         write_lines(inputs / "constraints.txt", [*known, *early])
-        # PyTorch of an index is no use to a build: it has to be the image's.
+        # A build cannot use PyTorch of an index: it has to be the image's.
         fixed = [each for each in known if each.partition("==")[0] in self.facts.protected()]
         write_lines(inputs / "build.txt", fixed)
         options = [f"--constraints={inputs / 'constraints.txt'}"]

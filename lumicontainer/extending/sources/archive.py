@@ -25,8 +25,8 @@ _MOST_LEVELS = 200
 def pack_folder(folder: Path, target: Path, top: str, skipped: Collection[str] = ()) -> str:
     """Write an archive with one folder ``top``; return its sha256.
 
-    Names that are ``skipped`` are left out at any depth. Raises ``InputError`` for what is no file,
-    for a link that leads out of the folder, and for too much.
+    Names that are ``skipped`` are left out at any depth. Raises ``InputError`` for what is not a
+    file, for a link that leads out of the folder, and for too much.
     """
     with (
         target.open("wb") as raw,
@@ -43,7 +43,7 @@ def pack_folder(folder: Path, target: Path, top: str, skipped: Collection[str] =
 
 
 def _paths(folder: Path, prefix: str, skipped: Collection[str]) -> Iterator[str]:
-    """Yield the paths below a folder that are no folders, in an order of their own."""
+    """Yield the paths below a folder that are not folders, in a fixed order."""
     if prefix.count("/") > _MOST_LEVELS:
         why = f"it has more than {_MOST_LEVELS} folders in each other"
         raise _refuse(folder, why, "name a folder that has only the code")

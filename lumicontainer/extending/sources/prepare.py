@@ -31,7 +31,7 @@ _SKIPPED = frozenset(
     {".git", ".hg", ".venv", "venv", ".tox", ".nox", "node_modules"}
     | {"__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
 )
-"""Names in a folder of this host that are no part of a source."""
+"""Names in a folder of this host that are not part of a source."""
 _HISTORY = ("setuptools_scm", "setuptools-scm", "hatch-vcs", "vcs-versioning")
 _PROJECT = ("pyproject.toml", "setup.cfg", "setup.py")
 _ARCHIVAL = ".git_archival.txt"
@@ -106,7 +106,7 @@ def _prepare(reference: Reference, folder: Path, site: Site, say: Say) -> Prepar
     file, digest = _take_local(reference, place)
     if reference.hashes and digest not in reference.hashes:
         what, why = f"{file.name} does not have the given hash", f"it has sha256:{digest}"
-        hint = "compare the hash with that of the publisher; pip hash FILE prints one"
+        hint = "compare the given hash with the publisher's; pip hash FILE prints one"
         raise InputError(Problem(what, reference.path, why, hint))
     name, path = reference.name or project_name(Path(reference.path)), reference.path
     if Path(reference.path).is_dir():

@@ -31,7 +31,7 @@ _OF_PIP = re.compile(r"#\s*pip\s+(\S+)\s+@\s+(\S+)")
 
 
 def read_environment(draft: Draft, name: str) -> None:
-    """Add the lines of an environment; raise ``InputError`` if the file is none."""
+    """Add the lines of an environment; raise ``InputError`` if the file is not one."""
     shown, problems = display(draft.folder / name), Problems()
     root = parse_yaml(read_imported(draft, name), shown, problems)
     problems.raise_if_any()

@@ -145,7 +145,7 @@ def _read(draft: Draft, name: str) -> tuple[str, Mapping[str, Any]]:
 def read_uv_lock(draft: Draft, name: str) -> None:
     """Add the packages that a lock of uv has for the project, without its extras and groups.
 
-    Raises ``InputError`` if the file is no lock of uv.
+    Raises ``InputError`` if the file is not a lock of uv.
     """
     text, data = _read(draft, name)
     packages = [*limit_entries(name, read_packages(data), "package")]
@@ -180,7 +180,7 @@ def _add_locked(line: FileLine, package: UvPackage) -> None:
 def read_locked_packages(draft: Draft, name: str) -> None:
     """Add the packages of a lock of PEP 751, without its extras and with its default groups.
 
-    Raises ``InputError`` if the file is no such lock.
+    Raises ``InputError`` if the file is not such a lock.
     """
     text = read_imported(draft, name)
     try:

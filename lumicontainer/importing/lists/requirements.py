@@ -178,7 +178,7 @@ def _has_layers(line: FileLine, names: str) -> bool:
 
 
 def add_editable(line: FileLine, text: str) -> None:
-    """Add what ``--editable`` names: a repository, or a folder, which is no name of a package."""
+    """Add what ``--editable`` names: a repository, or a folder, which does not name a package."""
     if "://" in text:
         add_requirement(line, text)
     else:

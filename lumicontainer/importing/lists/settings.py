@@ -44,7 +44,7 @@ def add_settings(line: FileLine, path: str, content: bytes) -> bool:
         hide_passwords(line.file, [text])
         options = [*limit_entries(line.file, _READERS[name](text), "setting")]
     except (ValueError, configparser.Error):
-        line.refuse(f"it is no valid {name}, which may choose an index")
+        line.refuse(f"it is not a valid {name}, which may choose an index")
         return True
     for each in options:
         add_option(line, *each)

@@ -28,7 +28,7 @@ _CLONE = re.compile(r"\bgit\s+(?:-\S+\s+(?:\w[^\s=]*+=\S*+\s+)?)*clone\b(.*)", r
 def read_download(
     line: FileLine, plain: str, command: Command | None, losses: Losses, folder: str
 ) -> bool:
-    """Add what becomes of a download, and what is not there without it; False if it is none."""
+    """Add a download, or note what is missing without it; False for other commands."""
     clone = _CLONE.search(plain.replace("\\\n", " "))
     urls = _URL.findall(plain) or (_REPOSITORY.findall(clone[1]) if clone else [])
     if not urls:

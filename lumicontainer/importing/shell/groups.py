@@ -35,7 +35,7 @@ class Group(NamedTuple):
 
 
 def group_of(text: str, command: Command | None, values: Mapping[str, str]) -> Group | None:
-    """Return the group that a text is; None if it is none, or if it is not sure what it runs."""
+    """Return a group of commands; None for other texts, or if it is not sure what it runs."""
     if command and (script := command.script()):
         return Group(script)
     before, bars, last = text.rpartition("||")

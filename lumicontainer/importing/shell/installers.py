@@ -37,7 +37,7 @@ class Places(NamedTuple):
 
 
 def read_installer(line: FileLine, command: Command, places: Places) -> bool:
-    """Add what a command installs; return False if it is no such command."""
+    """Add what a command installs; return False for other commands."""
     table = _table_of(command)
     if not table:
         return False
@@ -111,7 +111,7 @@ def _pip(line: FileLine, options: Options, places: Places) -> None:
 
 
 def _refuse_of_folder(line: FileLine, word: str) -> bool:
-    """Add a package that comes from a folder alone; return False for what is no name of one.
+    """Add a package that comes from a folder alone; return False for a word that is not its name.
 
     An index may have another package by its name.
     """

@@ -266,7 +266,7 @@ class ShellReader:
         return not self._is_decided(part, scope) and self._is_other_kept(part, scope)
 
     def _is_decided(self, part: ShellPart, scope: ShellScope) -> bool:
-        """Add what becomes of a command that does the same in each folder; False if it is none."""
+        """Add a command that does the same in each folder; return False for others."""
         line, command, before = part.line, part.command, len(self.draft.lines)
         if command is None:
             return False
@@ -301,7 +301,7 @@ class ShellReader:
         return any(results) or (not results and line.decided("pip_options", "--config-file"))
 
     def _writes_shell_file(self, part: ShellPart) -> bool:
-        """Add what a command writes for interactive shells; return False if it is no such one."""
+        """Add what a command writes for interactive shells; return False for others."""
         written = [*products.products(part.plain, part.command)]
         if not written or not all(map(_SHELL_FILE.fullmatch, written)):
             return False

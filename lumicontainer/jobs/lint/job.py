@@ -260,7 +260,7 @@ def read_size(text: str) -> int | None:
 
 
 def read_minutes(text: str) -> int | None:
-    """Return a time of Slurm's in minutes; None if it is none, and for no limit."""
+    """Return a time of Slurm's in minutes; None for no limit, and for other texts."""
     match = _TIME.fullmatch(text)
     if match is None:
         return None
@@ -274,5 +274,5 @@ def read_minutes(text: str) -> int | None:
 
 
 def is_unlimited(text: str) -> bool:
-    """Return whether a time is no limit."""
+    """Return whether a time means no limit."""
     return text.lower() in _UNLIMITED

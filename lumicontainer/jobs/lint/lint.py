@@ -27,7 +27,7 @@ _ROUNDS = 5
 def judge_script(
     file: str, data: bytes, platform: Platform, record: Mapping[str, Any] | None = None
 ) -> list[LintFinding]:
-    """Return what the rules say of a script; raise ``InputError`` if it is no text."""
+    """Return what the rules say of a script; raise ``InputError`` if it is not text."""
     job = BatchJob(parse_script(file, data), platform, record or {})
     # A grammar knows less than bash; what bash cannot read has no last command.
     fault = None if job.script.is_understood else _syntax_fault(data)

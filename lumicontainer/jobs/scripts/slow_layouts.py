@@ -78,7 +78,7 @@ def slow_layouts(shape: Shape, layout: NodeLayout) -> Iterator[Problem]:
             what, "each layer waits for the network", _PAPER, "--tensor-model-parallel-size"
         )
     if ranks % model:
-        what = f"{ranks} ranks are no multiple of {model}, the GPUs of one copy of the model"
+        what = f"{ranks} ranks are not a multiple of {model}, the GPUs of one copy of the model"
         yield _warning(what, "Megatron stops when it starts", _MEGATRON, "--nodes")
         return
     yield from _batches(shape, ranks // model)
@@ -91,7 +91,7 @@ def _widths(shape: Shape) -> Iterator[Problem]:
         why = "its matrices are too small for the GPU"
         yield _warning(what, why, _BLOG, "--tensor-model-parallel-size")
     if shape.hidden % _MULTIPLE:
-        what = f"the hidden size {shape.hidden} is no multiple of {_MULTIPLE}"
+        what = f"the hidden size {shape.hidden} is not a multiple of {_MULTIPLE}"
         yield _warning(what, "other sizes use the GPU's matrix cores less", _BLOG, "--hidden-size")
 
 

@@ -122,7 +122,7 @@ class Edits:
             self.write(member.name, content, member.mode)
 
     def read(self, path: str) -> bytes | None:
-        """Return the content of a regular file; None if the path is none."""
+        """Return the content of a regular file; None for other paths."""
         entry = self.find(path)
         if entry.node is None or entry.node.kind != FILE:
             return None

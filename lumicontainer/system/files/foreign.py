@@ -115,7 +115,7 @@ def copy_below(folder: Path, name: str, target: Path) -> None:
 
 
 def _look(folder: Path) -> Iterator[tuple[str, int, str]]:
-    """Yield each path below a folder that is no folder: its size, and its kind if it is no file."""
+    """Yield each path below a folder except folders: its size, and its kind if it is not a file."""
     try:
         top = os.open(folder, _FOLDER)
     except OSError:

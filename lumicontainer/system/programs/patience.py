@@ -8,7 +8,7 @@ from lumicontainer.errors import InputError, Problem
 
 
 class Limit(NamedTuple):
-    """Hold a limit by a number that a variable may replace; 0 is no limit."""
+    """Hold a limit by a number that a variable may replace; 0 means no limit."""
 
     variable: str
     unit: str
@@ -44,7 +44,7 @@ LARGEST = Limit("LUMICONTAINER_STEP_GIB", "GiB", 1 << 30, 1024)
 class Patience(NamedTuple):
     """Limit how long a program may print nothing, how long it may run, and how much it may write.
 
-    None is no limit.
+    None means no limit.
     """
 
     silence: float | None = None

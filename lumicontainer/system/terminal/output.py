@@ -81,7 +81,7 @@ class Output(io.TextIOWrapper):
         return style.coloured(text) if style.has_colour() else text
 
     def columns(self) -> int:
-        """Return the width of the terminal; 0 if this is none."""
+        """Return the width of the terminal; 0 for other streams."""
         try:
             return os.get_terminal_size(self.fileno()).columns
         except OSError:

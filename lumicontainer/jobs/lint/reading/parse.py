@@ -56,7 +56,7 @@ _UNSETTING = frozenset(("read", "mapfile", "readarray", "getopts", "unset"))
 
 
 def parse_script(file: str, data: bytes) -> Script:
-    """Return the model of a batch script; raise ``InputError`` if it is none."""
+    """Return the model of a batch script; raise ``InputError`` if it is not one."""
     refuse_other_content(file, data)
     walker = _Walker(file, data, Context())
     walker.read_all()

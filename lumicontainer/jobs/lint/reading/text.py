@@ -11,12 +11,12 @@ _IGNORE = re.compile(rb"#\s*lumicontainer:\s*ignore=([\w,.-]+)")
 
 
 def refuse_other_content(file: str, data: bytes) -> None:
-    """Raise ``InputError`` if a file is no text, or too large for a script."""
+    """Raise ``InputError`` if a file is not text, or is too large for a script."""
     why = ""
     if len(data) > LARGEST:
         why = f"it has more than {LARGEST} bytes, and a batch script has a few thousand"
     elif b"\0" in data:
-        why = f"byte {data.index(0) + 1} is NUL: it is no text"
+        why = f"byte {data.index(0) + 1} is NUL: it is not text"
     else:
         try:
             data.decode()

@@ -97,7 +97,7 @@ def _unpickle(content: bytes) -> Any:
         code = content[position]
         size, position = _ARGUMENTS.get(code, pickletools.UP_TO_NEWLINE), position + 1
         if size == pickletools.UP_TO_NEWLINE:
-            raise UnreadableError("it is no pickle of PyTorch")
+            raise UnreadableError("it is not a pickle of PyTorch")
         count = _COUNTS.get(size, size)
         number = int.from_bytes(content[position : position + count], "little")
         if code in _PUTS and number > len(content):
@@ -107,7 +107,7 @@ def _unpickle(content: bytes) -> Any:
 
 
 def read_dump(content: bytes, rank: int) -> Dump:
-    """Return the dump of a rank; raise ``UnreadableError`` if it is none, or not complete."""
+    """Return the dump of a rank; raise ``UnreadableError`` if it is not one, or is not complete."""
     try:
         data = json.loads(content) if content[:1] in b"{[" else _unpickle(content)
         entries = data["entries"][-_MOST_ENTRIES:]
@@ -117,7 +117,7 @@ def read_dump(content: bytes, rank: int) -> Dump:
     except UnreadableError:
         raise
     except Exception as error:  # a damaged pickle raises whatever its bytes lead to
-        raise UnreadableError(f"it is no whole dump ({type(error).__name__})") from error
+        raise UnreadableError(f"it is not a whole dump ({type(error).__name__})") from error
     return Dump(rank, calls, members)
 
 

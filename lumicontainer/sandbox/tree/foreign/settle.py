@@ -65,7 +65,7 @@ def own_layer(tree: Looked) -> Iterator[tuple[Member, bytes]]:
     for path in _REAL:
         info = tree.look(path)
         if info and not stat.S_ISDIR(info.st_mode):
-            raise refusal(f"/{path}", "it is no folder, and engines would write where it leads")
+            raise refusal(f"/{path}", "it is not a folder, and engines would write where it leads")
     for name in _MOUNTED:
         yield Member(f"{GONE}{name}", FILE), b""
         yield Member(name, FOLDER, 0o755), b""

@@ -174,7 +174,7 @@ class Tree:
             return _look(folder, parts[-1]) if folder >= 0 else None
 
     def set_mode(self, path: str, mode: int) -> None:
-        """Set the mode of a path that is no link."""
+        """Set the mode of a path that is not a link."""
         parts = split(path)
         if not parts:
             os.fchmod(self.root, mode)

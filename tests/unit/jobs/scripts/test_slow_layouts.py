@@ -30,9 +30,9 @@ def test_the_shape_of_lumi_s_own_run_is_not_slow() -> None:
 
 SLOW = [
     ("10240", "8192", "each GPU has 1024 of the hidden size 8192, less than 1280", "of >100B"),
-    ("10240", "10752", "the hidden size 10752 is no multiple of 1024", "of >100B"),
+    ("10240", "10752", "the hidden size 10752 is not a multiple of 1024", "of >100B"),
     ("size 8 ", "size 16 ", "tensor parallelism of 16 leaves the node, which has 8 GPUs", "SC21"),
-    ("size=8", "size=7", "384 ranks are no multiple of 56", "Megatron-LM"),
+    ("size=8", "size=7", "384 ranks are not a multiple of 56", "Megatron-LM"),
     ("1536", "4", "6 copies of the model share a batch of 4", "SC21"),
     ("1536", "96", "the pipeline's bubble is 44% of the time", "SC21"),
 ]

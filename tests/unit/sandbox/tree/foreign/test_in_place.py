@@ -85,8 +85,8 @@ def test_an_image_file_and_its_layer_make_one_image(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tree", "complaint"),
     [
-        ({b"etc": "elsewhere"}, "/etc: it is no folder"),
-        ({b".singularity.d": Tree({b"env": "/root"})}, "/.singularity.d/env: it is no folder"),
+        ({b"etc": "elsewhere"}, "/etc: it is not a folder"),
+        ({b".singularity.d": Tree({b"env": "/root"})}, "/.singularity.d/env: it is not a folder"),
         ({b"var": b"a file"}, "leads out"),
         ({b"var": "loop", b"loop": "var"}, "links lead to each other"),
         ({b"a": Tree({b".wh.b": b""})}, "/a/.wh.b: its name begins with .wh."),

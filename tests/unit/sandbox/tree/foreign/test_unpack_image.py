@@ -257,7 +257,7 @@ def test_an_engine_finds_folders_where_it_writes(
 ) -> None:
     """Apptainer 1.4.5 writes to the host's files where an image has links in their place."""
     unpack(image, layer(tree.parent, member(name, kind, linkname=str(ours))))
-    with pytest.raises(InputError, match=f"where: /{name}\n.*it is no folder"):
+    with pytest.raises(InputError, match=f"where: /{name}\n.*it is not a folder"):
         settle(image, ["X=1"])
 
 
