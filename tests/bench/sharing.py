@@ -77,6 +77,9 @@ def sharing(image: Path, folder: Path) -> None:
         seconds([*LUMICONTAINER, "pull", f"{ours}:2", "-o", old, "-q"])
         fetched = registry.sent() - before
         row("  pulled again onto the old image", _mb(fetched), _limit(most), holds=fetched <= most)
+    took, busy = taken([*LUMICONTAINER, "diff", changed[1], other])
+    seen = f"{took:.1f} s, {busy:.1f} s of a processor"
+    row("diff of two images", seen, "<= 2 s", holds=took <= 2)
 
 
 def _first(image: Path, folder: Path, ours: str, theirs: str) -> None:
