@@ -3,9 +3,8 @@
 import hashlib
 import os
 from collections.abc import Callable, Sequence
-from io import RawIOBase
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, NamedTuple, cast
 
 from lumicontainer.image import digests
 from lumicontainer.registry.artifacts import CONFIG, write_manifest
@@ -95,20 +94,20 @@ def range_of(file: int, piece: Piece, count: Callable[[int], None]) -> Upload:
     return Upload(piece.size, piece.digest, open_range)
 
 
-class _Range(RawIOBase):
+class _Range:
     """Read a range of an open file, whose place other threads do not share."""
 
     def __init__(self, file: int, offset: int, size: int, count: Callable[[int], None]) -> None:
         self._file, self._offset, self._left, self._count = file, offset, size, count
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        piece = os.pread(self._file, min(len(buffer), self._left), self._offset)
+    def read(self, size: int = _READ, /) -> bytes:
+        """Return the next bytes, at most ``size``."""
+        piece = os.pread(self._file, min(size, self._left), self._offset)
         if not piece and self._left:
             raise ValueError("the image became shorter while it was sent")
-        buffer[: len(piece)] = piece
         self._offset, self._left = self._offset + len(piece), self._left - len(piece)
         self._count(len(piece))
-        return len(piece)
+        return piece
+
+    def close(self) -> None:
+        """Leave the file open."""
