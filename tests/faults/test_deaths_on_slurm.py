@@ -116,11 +116,8 @@ def wait_until_idle(node: str, cluster: Env) -> None:
 
 @pytest.fixture
 def bounded(cluster: Env) -> None:
-    if (
-        "ConstrainRAMSpace=yes"
-        not in Path(cluster["SLURM_CONF"], "../cgroup.conf").resolve().read_text()
-    ):
-        pytest.skip("the kernel gives the memory's control groups to version 2 alone")
+    settings = Path(cluster["SLURM_CONF"]).with_name("cgroup.conf")
+    assert "ConstrainRAMSpace=yes" in settings.read_text(), "the kernel bounds no memory of jobs"
 
 
 @pytest.mark.usefixtures("bounded")

@@ -207,12 +207,11 @@ def test_a_host_without_an_engine_says_so(
 @pytest.fixture
 def site(keys: Keys, tmp_path: Path) -> Iterator[Mapping[str, str]]:
     """Return the variables for an engine of a site that allows images of one signer only."""
-    program = Path(shutil.which(ENGINE) or "").resolve()
+    own = Path(shutil.which(ENGINE) or "").resolve().parents[1]
+    assert (own / "etc/apptainer/ecl.toml").is_file(), f"{own} is not a folder of the engine alone"
     place = tmp_path / "site"
-    shutil.copytree(program.parents[1], place, symlinks=True)
+    shutil.copytree(own, place, symlinks=True)
     settings = place / "etc/apptainer"
-    if not (settings / "ecl.toml").is_file():
-        pytest.skip("the engine has no folder of its own")
     shutil.copy(keys.folder / "ring/pgp-public", settings / "global-pgp-public")
     (settings / "global-pgp-public").chmod(0o644)
     (settings / "ecl.toml").write_text(
