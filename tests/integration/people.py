@@ -11,6 +11,8 @@ from pathlib import Path
 from ..programs import run
 
 PREFIX = "lumicontainer-test-"
+_ENV = ("env", "--unset=TMPDIR", "--unset=LUMICONTAINER_TMPDIR")
+"""Starts a program that keeps its temporary files in /var/tmp, wherever the tests keep theirs."""
 
 
 @contextmanager
@@ -22,7 +24,7 @@ def ordinary(folder: Path, number: int = 0) -> Iterator[list[object]]:
     was killed left behind is taken away. ``number`` distinguishes the users of one process.
     """
     if os.getuid() != 0:
-        yield ["env", "-C", folder]
+        yield [*_ENV, "-C", folder]
         return
     for left in pwd.getpwall():
         maker = left.pw_name.removeprefix(PREFIX)
@@ -34,7 +36,7 @@ def ordinary(folder: Path, number: int = 0) -> Iterator[list[object]]:
     entry = pwd.getpwnam(name)
     home = entry.pw_dir
     try:
-        yield ["runuser", "-u", name, "--", "env", "-C", home, f"HOME={home}", f"USER={name}"]
+        yield ["runuser", "-u", name, "--", *_ENV, "-C", home, f"HOME={home}", f"USER={name}"]
     finally:
         take_away(entry)
 
