@@ -60,6 +60,11 @@ def elf_files():
     return read, damaged
 
 
+def read_again(path):
+    """Return what the loader reads of a file, from the walk if it has seen it."""
+    return files.get(path) or linked(path)
+
+
 def loaded_first(missing):
     """Return who owns each library of a Python package, and whose libraries a package loads first.
 
@@ -104,7 +109,7 @@ def imports(paths, modules, sought):
 
 files, damaged = elf_files()
 folders = [each for each in os.environ.get(VARIABLE, "").split(":") if each]
-missing = unmet(Tree("/", first=folders, reader=linked), files)
+missing = unmet(Tree("/", first=folders, reader=read_again), files)
 excused = [each for each in missing if any(fnmatch(each.asker, path) for path in EXCUSED)]
 missing = [each for each in missing if each not in excused]
 if missing:

@@ -55,6 +55,7 @@ class Tree:
         self.root = root.rstrip("/")
         self._reader = reader
         self._readlink = readlink
+        self._targets: dict[str, str | None] = {}
         self.first = tuple(first)
         self.after = (*self._configured(CONFIGURATION), *DEFAULTS, *last)
         self._read: dict[str, Elf | None] = {}
@@ -87,9 +88,8 @@ class Tree:
                 done = os.path.dirname(done).rstrip("/")
             elif part not in ("", "."):
                 here = done + "/" + part
-                try:
-                    target = self._readlink(self.root + here)
-                except OSError:
+                target = self._target(here)
+                if target is None:
                     done = here
                     continue
                 links += 1
@@ -98,6 +98,15 @@ class Tree:
                 done = "" if target.startswith("/") else done
                 parts.extendleft(reversed(target.split("/")))
         return self.root + (done or "/")
+
+    def _target(self, path: str) -> str | None:
+        """Return the target of a link; None if the path is none. Each path is asked for once."""
+        if path not in self._targets:
+            try:
+                self._targets[path] = self._readlink(self.root + path)
+            except OSError:
+                self._targets[path] = None
+        return self._targets[path]
 
     def _folders(self, askers: Sequence[Library]) -> Iterator[tuple[str, bool]]:
         if askers and not askers[0].elf.runpath:

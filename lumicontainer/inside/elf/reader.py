@@ -13,7 +13,7 @@ import mmap
 import re
 import struct
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 MAGIC = b"\x7fELF"
 _CLASS_64, _LITTLE_ENDIAN, _X86_64 = 2, 1, 62
@@ -90,16 +90,28 @@ def linked(path: str) -> Elf:
         return file.linked()
 
 
+def linked_file(file: BinaryIO) -> Elf:
+    """Read an open file as ``linked`` does; raise ``UnreadableError`` as ``read`` does."""
+    with _tables_of(file) as read:
+        return read.linked()
+
+
 @contextlib.contextmanager
 def tables(path: str) -> Iterator[Tables]:
     """Open a file; raise ``UnreadableError`` here and in the block if it is damaged."""
-    with open(path, "rb") as file:
-        _check(file.read(_HEADER.size))
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            try:
-                yield Tables(data)
-            except (struct.error, LookupError, OverflowError, ValueError) as error:
-                raise UnreadableError(f"it is damaged: {error}") from error
+    with open(path, "rb") as file, _tables_of(file) as read:
+        yield read
+
+
+@contextlib.contextmanager
+def _tables_of(file: BinaryIO) -> Iterator[Tables]:
+    file.seek(0)
+    _check(file.read(_HEADER.size))
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        try:
+            yield Tables(data)
+        except (struct.error, LookupError, OverflowError, ValueError) as error:
+            raise UnreadableError(f"it is damaged: {error}") from error
 
 
 def find_opened(path: str) -> list[str]:

@@ -6,7 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from ..elf import reader
 from ..elf.reader import Elf, UnreadableError
@@ -76,15 +76,20 @@ def loadable(one: Walked) -> Elf | str | None:
         program = os.path.basename(folder) in ("bin", "sbin") and one.mode & 0o111
         # Elsewhere an empty file may be executable.
         return "it is empty" if program or _LIBRARY.search(name) else None
-    with open(one.path, "rb", buffering=0) as stream:
-        head = stream.read(len(reader.MAGIC))
+    # It is opened once: FUSE forgets at each opening what it has read of a file.
+    with open(one.path, "rb") as stream:
+        return _read_loadable(one, stream)
+
+
+def _read_loadable(one: Walked, stream: BinaryIO) -> Elf | str | None:
+    head = stream.read(len(reader.MAGIC))
     # A copy that broke off may leave zeros; other texts are scripts of the linker.
     if head == bytes(4) and _LIBRARY.search(one.path):
         return "it holds zeros where an ELF file begins"
     if head != reader.MAGIC or one.size < reader.SHORTEST:
         return None
     try:
-        return reader.linked(one.path)
+        return reader.linked_file(stream)
     except UnreadableError as error:
         # Code for a GPU is for another processor.
         return None if "another processor" in str(error) else str(error)

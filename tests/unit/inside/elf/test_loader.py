@@ -60,6 +60,22 @@ def test_links_are_followed_below_the_root(root: Root) -> None:
     assert tree.file("/lib64/libzz.so.1") == str(root.path / "opt/real/libzz.so.1.2")
 
 
+def test_each_path_is_asked_once_whether_it_is_a_link(root: Root) -> None:
+    for name in ("liba.so.1", "libb.so.1"):
+        root.library(f"/usr/lib64/{name}")
+    root.link("/lib64", "usr/lib64")
+    asked: list[str] = []
+
+    def readlink(path: str) -> str:
+        asked.append(path)
+        return str(Path(path).readlink())
+
+    tree = Tree(str(root.path), readlink=readlink)
+    assert path_of(tree, "liba.so.1") == "/lib64/liba.so.1"
+    assert path_of(tree, "libb.so.1") == "/lib64/libb.so.1"
+    assert len(asked) == len(set(asked))
+
+
 def test_a_link_out_of_the_root_leads_nowhere_and_a_circle_ends(root: Root) -> None:
     root.link("/usr/lib64/libc.so.6", "/../../../../../../../lib/x86_64-linux-gnu/libc.so.6")
     root.link("/usr/lib64/liba.so.1", "libb.so.1")

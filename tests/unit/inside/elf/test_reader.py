@@ -101,6 +101,15 @@ def test_a_library_is_read_as_pyelftools_reads_it(root: Root, style: str, tags: 
     assert str(reader.read(str(top)).undefined[0]) == "new@BELOW_1.2"
 
 
+def test_an_open_library_is_read_without_its_path(root: Root) -> None:
+    path = root.library("liba.so.1", defines={"A_1": ["a"]})
+    expected = reader.linked(str(path))
+    with path.open("rb") as file:
+        assert file.read(len(reader.MAGIC)) == reader.MAGIC
+        path.unlink()
+        assert reader.linked_file(file) == expected
+
+
 def test_what_a_library_does_without_differs_from_what_it_must_have(root: Root) -> None:
     below = root.library("libbelow.so.2", defines={"BELOW_1": ["some", "maybe"]})
     flags = ["-O0"]
