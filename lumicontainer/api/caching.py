@@ -21,7 +21,7 @@ from lumicontainer.cache.shared.source import find_offered
 from lumicontainer.cache.store import Cache
 from lumicontainer.cache.usage import size_limit, uses
 from lumicontainer.core.plan.plan import planned
-from lumicontainer.errors import HostError, Problem
+from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.jobs import folders
 from lumicontainer.system.connections import Connections
 from lumicontainer.system.files import no_links
@@ -209,6 +209,8 @@ def verify_cache(on_progress: OnProgress | None = None) -> Examination:
 
 def prune_cache(request: PruneRequest) -> Pruned:
     """Remove the least recently used objects, and what serves nobody."""
+    if request.others:
+        raise InputError(Problem("--others is an option of --shared", hint="leave it out"))
     store, dry = Cache(cache_root()), request.dry_run
     entries = _latest_first(store)
     limit = size_limit(store, entries) if request.max_size is None else request.max_size

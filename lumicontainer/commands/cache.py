@@ -23,7 +23,7 @@ from lumicontainer.cache.shared.shared import FOLDER
 from lumicontainer.cache.store import UNREADABLE
 from lumicontainer.commands import context
 from lumicontainer.commands.parser import add_verb
-from lumicontainer.errors import EXAMINED_FAILED, OK, HostError, InputError, Problem
+from lumicontainer.errors import EXAMINED_FAILED, OK, HostError
 from lumicontainer.system import units
 from lumicontainer.system.terminal.output import print_table, say
 from lumicontainer.system.terminal.progress import Progress
@@ -171,8 +171,6 @@ def _prune_request(arguments: argparse.Namespace) -> PruneRequest:
 
 
 def _prune(arguments: argparse.Namespace) -> None:
-    if arguments.others:
-        raise InputError(Problem("--others is an option of --shared", hint="leave it out"))
     pruned = caching.prune_cache(_prune_request(arguments))
     context.print_result(pruned, arguments, _print_own_pruned)
 

@@ -73,6 +73,11 @@ def test_a_resolved_recipe_can_be_shown(resolved: Callable[..., Resolved]) -> No
     assert isinstance(shown, api.ShownRecipe)
 
 
+def test_objects_of_others_are_in_a_shared_cache_only() -> None:
+    with pytest.raises(InputError):
+        api.prune_cache(api.PruneRequest(others=True, dry_run=True))
+
+
 def test_an_age_of_no_days_removes_what_is_older_than_now() -> None:
     assert api.PruneRequest(max_age=0).oldest() > 0
     assert api.PruneRequest().oldest() == 0
