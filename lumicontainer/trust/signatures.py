@@ -31,7 +31,7 @@ _SAYS = {
     OTHER_KEY: re.compile("unknown entity|match threshold|key material not provided"),
     UNSIGNED: re.compile("signature not found"),
 }
-"""The engine's words for each state; tested with Apptainer 1.4.5."""
+"""The engine's words for each state; tested with Apptainer 1.4.5 and SingularityCE 4.1.1."""
 
 
 class Signer(NamedTuple):

@@ -180,6 +180,61 @@ def test_quick_checks_pass_in_every_start_mode(build: str) -> None:
     assert {"image/environment [run]", "image/environment [umask]"} <= names
 
 
+def test_the_engine_pulls_an_image_that_was_pushed_as_one_blob(
+    build: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with registry(tmp_path_factory.mktemp("exchange")) as here:
+        succeed("lumicontainer", "push", IMAGE, f"oci://{here}/users:1", "--format", "sif")
+        words = ("--force", "--no-https", "pulled.sif", f"oras://{here}/users:1")
+        succeed("singularity", "pull", *words)
+    succeed("cmp", IMAGE, "pulled.sif")
+
+
+@pytest.fixture(scope="module")
+def signed(build: str) -> str:
+    """Sign a copy of the image by the engine with the PEM key ``a``; return its name."""
+    keys = "".join(
+        f"openssl genpkey -algorithm RSA -out {name}.pem && "
+        f"openssl pkey -in {name}.pem -pubout -out {name}.pub && "
+        for name in "ab"
+    )
+    succeed("sh", "-c", f"{keys}cp {IMAGE} signed.sif && singularity sign --key a.pem signed.sif")
+    return "signed.sif"
+
+
+def said_of(image: str, signer: str) -> str:
+    """Return why an image is not started whose signer is named; empty if it is started."""
+    done = inside("lumicontainer", "run", "--signed-by", signer, image, "--", "echo", "started")
+    if done.returncode == 0:
+        assert done.stdout == "started\n"
+        return ""
+    assert (done.returncode, done.stdout) == (1, "")
+    return done.stderr.partition("error: ")[2].partition("\n")[0]
+
+
+def test_unsigned_wrong_key_and_altered_are_told_apart(signed: str) -> None:
+    assert said_of(signed, "a.pub") == ""
+    assert said_of(signed, "b.pub") == "the image is signed by another key"
+    assert said_of(IMAGE, "a.pub") == "the image is not signed"
+    change = "cp signed.sif changed.sif && printf X | dd of=changed.sif bs=1 seek={} conv=notrunc"
+    rows = succeed("singularity", "sif", "list", signed).stdout
+    begins = re.findall(r"\|(\d+)-\d+ *\|(?:Def\.FILE|JSON\.Generic)", rows)
+    assert len(begins) > 1
+    for begin in begins:
+        succeed("sh", "-c", change.format(begin))
+        assert said_of("changed.sif", "a.pub") == "the image is altered since it was signed"
+
+
+def test_a_key_of_the_engines_keyring_signs_for_those_who_have_it(signed: str) -> None:
+    owner = ("-N", "A", "-E", "a@example.org", "-C", "", "-P", "", "-U=false")
+    succeed("sh", "-c", "rm -rf .singularity/keys")
+    succeed("singularity", "key", "newpair", *owner)
+    succeed("sh", "-c", f"cp {IMAGE} ring.sif && singularity sign ring.sif")
+    start = ("lumicontainer", "run", "--require-signed")
+    assert succeed(*start, "ring.sif", "--", "echo", "started").stdout == "started\n"
+    assert "signed by another key" in inside(*start, signed, "--", "true").stderr
+
+
 def test_a_rendered_definition_is_built_by_proot(base: str) -> None:
     words = "lumicontainer render users --recipes recipes --platform proot"
     text = f"{words} | sed 's,^From: .*,From: {base},' >users.def"
