@@ -264,6 +264,31 @@ def test_rccl_tests_are_built_for_gfx90a_over_mpi(sandbox: Sandbox) -> None:
         assert sandbox.written(f"/usr/libexec/rccl-tests/{name}").stat().st_mode & 0o111
 
 
+# As in the Makefiles of the commit ae3e635, one object alone is said to need the header.
+RCCL_TESTS = """\
+build: $(BUILDDIR)/all_reduce_perf
+$(BUILDDIR)/all_reduce_perf: $(BUILDDIR)/common.o $(BUILDDIR)/verifiable/verifiable.o
+\ttouch $@
+$(BUILDDIR)/common.o:
+\tcp $(BUILDDIR)/hipify/verifiable.h $@
+$(BUILDDIR)/verifiable/verifiable.o: $(BUILDDIR)/hipify/verifiable.h
+\tmkdir --parents $(@D) && touch $@
+$(BUILDDIR)/hipify/verifiable.h:
+\tmkdir --parents $(@D) && touch $@
+"""
+
+
+def test_rccl_tests_have_their_headers_before_the_first_object(sandbox: Sandbox) -> None:
+    tree = sandbox.sources / "rccl-tests"
+    (tree / "src").mkdir(parents=True)
+    (tree / "Makefile").write_text("all:\n\t$(MAKE) -C src build BUILDDIR=$(CURDIR)/build\n")
+    (tree / "src/Makefile").write_text(RCCL_TESTS)
+    sandbox.tool("mpicc")
+    sandbox.before("/opt/rocm/include/rccl/rccl.h")
+    passed(sandbox.run("rccl-tests", "install.sh", version="ae3e635", jobs="1"))
+    assert sandbox.written("/usr/libexec/rccl-tests/all_reduce_perf").exists()
+
+
 def test_osu_is_built_with_rocm_by_mpichs_compilers(sandbox: Sandbox) -> None:
     archive(sandbox, "osu.tar.gz")
     passed(sandbox.run("osu", "install.sh", provider="source", version="7.5.1"))
