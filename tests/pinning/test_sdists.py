@@ -171,7 +171,9 @@ def ask_pip(folder: Path, line: str) -> dict[str, bytes]:
         (folder / name).write_bytes(script.read_bytes())
     (folder / "lumicontainer-wanted.txt").write_text(f"{line}\n")
     search = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    environment = {**os.environ, "wheels": str(folder / "wheels-left"), "PATH": search}
+    # The cache of pip may have a wheel of a source that lay at the same place.
+    own = {"wheels": str(folder / "wheels-left"), "PIP_CACHE_DIR": str(folder / "cache")}
+    environment = {**os.environ, **own, "PATH": search}
     subprocess.run(["bash", "ask-pip.sh"], cwd=folder, env=environment, check=True)
     return {each.name: each.read_bytes() for each in (folder / "wheels-left").iterdir()}
 
