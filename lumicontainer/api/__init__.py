@@ -15,16 +15,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lumicontainer.api.beginning import InitRequest, init
     from lumicontainer.api.bills import BillRequest, bill_of_materials, require_provenance
-    from lumicontainer.api.building import (
-        BuildRequest,
+    from lumicontainer.api.build_results import (
         BuildResult,
         BuiltImage,
         Comparison,
         CompiledLayer,
         PlannedBuild,
-        build,
-        run_build,
     )
+    from lumicontainer.api.building import BuildRequest, build, run_build
     from lumicontainer.api.caching import (
         CacheContent,
         Examination,
@@ -231,13 +229,15 @@ _NAMES: Mapping[str, Sequence[str]] = {
         "DiffRequest",
         "find_differences",
     ),
-    "api.building": (
-        "BuildRequest",
+    "api.build_results": (
         "BuildResult",
         "BuiltImage",
         "Comparison",
         "CompiledLayer",
         "PlannedBuild",
+    ),
+    "api.building": (
+        "BuildRequest",
         "build",
         "run_build",
     ),

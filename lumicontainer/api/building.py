@@ -2,45 +2,47 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
 
 from lumicontainer.api import sending
+from lumicontainer.api.build_results import (
+    BuildOrder,
+    BuildResult,
+    BuiltImage,
+    Comparison,
+    CompiledLayer,
+    PlannedBuild,
+)
 from lumicontainer.api.image import Image
 from lumicontainer.api.recipes import RecipeRequest
-from lumicontainer.api.sending import BuildJob, SentBuild
+from lumicontainer.api.sending import BuildJob
 from lumicontainer.api.values import BuildOptions, OnProgress, progress_of
 from lumicontainer.building import disk_space, pipeline
 from lumicontainer.building.checks import reproducibility, script_syntax, unnoticed
-from lumicontainer.building.checks.reproducibility import ChangedFile
 from lumicontainer.building.docker_output import DockerOutput, output_of
 from lumicontainer.building.file_output import FileOutput
 from lumicontainer.building.layers import exchange
 from lumicontainer.building.layers.fetch import doubts, known_stack
-from lumicontainer.building.output import BuildOutput, OutputState
+from lumicontainer.building.output import BuildOutput
 from lumicontainer.building.secrets import read_secrets
 from lumicontainer.cache.store import Cache
 from lumicontainer.core.model import Recipe
 from lumicontainer.core.plan.plan import planned
-from lumicontainer.core.plan.steps import Plan
 from lumicontainer.core.resolve.decisions import Resolved
-from lumicontainer.core.resolve.inputs import base_label, unpinned
 from lumicontainer.core.rules.rules import refuse
 from lumicontainer.errors import InputError, LumicontainerError, Problem, Problems
 from lumicontainer.host import site
 from lumicontainer.host.mirrors import read_mirrors
 from lumicontainer.jobs import folders, slurm
-from lumicontainer.jobs.builds import CompileJobs
 from lumicontainer.registry.send_objects import SentObjects
 from lumicontainer.sandbox import runtimes
 from lumicontainer.sandbox.builder import Builder
 from lumicontainer.sandbox.failures.causes import naming_causes
 from lumicontainer.sandbox.workspace import workspace
-from lumicontainer.system import units
 from lumicontainer.system.connections import Connections
 from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.programs.patience import read_patience
@@ -85,113 +87,6 @@ class BuildRequest(RecipeRequest):
     def makes_an_image(self) -> bool:
         """Return whether the result is an image."""
         return not (self.check or self.only_compile)
-
-
-@dataclass(frozen=True)
-class BuildOrder:
-    """Hold the steps of a build, its output, and the output's state."""
-
-    plan: Plan
-    options: BuildOptions
-    output: BuildOutput
-    state: OutputState
-    warnings: tuple[Problem, ...] = ()
-    compile_jobs: CompileJobs | None = None
-    job: Path | None = None
-    """The folder of the Slurm job that runs this process, if one does."""
-
-    @property
-    def current(self) -> bool:
-        """Return whether the output is there already."""
-        return self.state.current
-
-
-class PlannedStep(NamedTuple):
-    """Hold the name and the key of a step, its inputs without a pin, and where its layer is."""
-
-    name: str
-    key: str
-    notes: str
-    origin: str
-
-
-class PlannedBuild(NamedTuple):
-    """Hold what a build would do."""
-
-    order: BuildOrder
-    taken: Mapping[str, str]
-    """By key: who published the layers that it would take from the shared cache."""
-    submitted: Sequence[str]
-    """The options of sbatch if it would submit a job."""
-
-    def as_data(self) -> dict[str, Any]:
-        """Return it as ``lumicontainer build --dry-run --json`` prints it."""
-        order = self.order
-        steps = [{"name": step.name, "key": step.key} for step in order.plan.steps]
-        head = {"image": order.output.word, "up_to_date": order.current}
-        return {**head, "base_key": order.plan.base_key, "steps": steps, "taken": self.taken}
-
-    def rows(self) -> Iterator[PlannedStep]:
-        """Yield the base and each step, with its notes."""
-        plan = self.order.plan
-        layers = plan.resolved.included()
-        open_inputs = {each.name: unpinned(plan.resolved, each) for each in layers}
-        base = base_label(plan.bootstrap)
-        is_open = base in open_inputs[layers[0].name]
-        notes = f"{base}  not pinned" if is_open else base
-        yield PlannedStep("base", plan.base_key, notes, self._origin(plan.base_key))
-        for step in plan.steps:
-            number = len(open_inputs.get(step.name, ()))
-            notes = f"{units.count(number, 'input')} not pinned" if number else ""
-            yield PlannedStep(step.name, step.key, notes, self._origin(step.key))
-
-    def _origin(self, key: str) -> str:
-        return f"in the shared cache, from {self.taken[key]}" if key in self.taken else ""
-
-
-class BuiltImage(NamedTuple):
-    """Hold the image of a build, and whether it was there already."""
-
-    image: Image
-    output: BuildOutput
-    key: str
-    current: bool
-    taken: Mapping[str, str] = {}
-    """By key: who published the layers and wheels that were taken from the caches of others."""
-    sent: SentObjects = SentObjects()
-    """The layers and wheels for ``cache_to``, and what became of each."""
-
-    def as_data(self) -> dict[str, Any]:
-        """Return it as ``lumicontainer build --json`` prints it."""
-        result = {"image": self.output.word, "key": self.key, "built": not self.current}
-        rows = [each.as_data() for each in self.sent.objects]
-        seconds = {} if self.current else {"seconds": self.image.seconds}
-        return {**result, **seconds, "taken": self.taken, "sent": rows}
-
-
-class Comparison(NamedTuple):
-    """Hold the files that differ between two builds of the same layers."""
-
-    layers: int
-    files: Sequence[ChangedFile]
-
-    @property
-    def failed(self) -> bool:
-        """Return whether a file differs for no reason that its layer states."""
-        return any(not each.reason for each in self.files)
-
-    def as_data(self) -> list[dict[str, str]]:
-        """Return it as ``lumicontainer build --check --json`` prints it."""
-        return [each._asdict() for each in self.files]
-
-
-class CompiledLayer(NamedTuple):
-    """Hold the name of a layer whose wheels are in the cache."""
-
-    name: str
-
-
-BuildResult: TypeAlias = PlannedBuild | SentBuild | CompiledLayer | Comparison | BuiltImage
 
 
 def run_build(

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 from lumicontainer.api import building
-from lumicontainer.api.building import BuildRequest, BuiltImage, Comparison, PlannedBuild
+from lumicontainer.api.build_results import BuiltImage, Comparison, PlannedBuild
+from lumicontainer.api.building import BuildRequest
 from lumicontainer.api.sending import CORES, BuildJob, SentBuild
 from lumicontainer.api.values import BuildOptions
 from lumicontainer.building.docker_output import output_of

@@ -100,7 +100,7 @@ class Tree:
         return self.root + (done or "/")
 
     def _target(self, path: str) -> str | None:
-        """Return the target of a link; None if the path is none. Each path is asked for once."""
+        """Return the target of a link, None for other paths; ask for each path once."""
         if path not in self._targets:
             try:
                 self._targets[path] = self._readlink(self.root + path)
