@@ -9,18 +9,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from packaging.version import Version
 
 from lumicontainer.extending.record import read_record
-from lumicontainer.host.site import read_site
 
 from ..cli.conftest import refused, succeeded
-from ..faults.test_git_https import encrypted, write_certificate
 from ..namespaces import owned, prepared
 from ..packages import write_wheel
 from ..unit.host.test_fetch import UPSTREAM, Upstream, upstream
@@ -378,27 +374,3 @@ def test_packages_of_git_files_and_folders_are_added(
     program = "import mycode, ready, tool; print(mycode.__file__)"
     imported = in_image(folder, "python3", "-c", program)
     assert imported.stdout == f"/user-software/{SITE}/mycode/__init__.py\n"
-
-
-def test_an_index_that_a_file_names_is_asked_beside_those_of_pip(
-    folder: Path, tmp_path: Path
-) -> None:
-    place = tmp_path / "served/simple/only-there"
-    place.mkdir(parents=True)
-    write_wheel(place, "only_there", "1.0", "tabulate")
-    certificate = write_certificate(tmp_path / "ca")
-    trusted = tmp_path / "trusted.pem"
-    known = read_site("bookworm").trust
-    trusted.write_bytes(certificate.read_bytes() + (known.read_bytes() if known else b""))
-    env = {"PIP_CERT": str(trusted), "no_proxy": "localhost"}
-    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "served"))
-    with (
-        ThreadingHTTPServer(("localhost", 0), handler) as server,
-        encrypted(server, certificate) as url,
-    ):
-        lines = f"--extra-index-url {url}/simple\nonly-there\n"
-        (folder / "requirements.txt").write_text(lines)
-        done = succeeded(extend(folder, "-r", "requirements.txt", "-o", "mine.sqsh", env=env))
-    assert f"{url}/simple" in done.stderr
-    assert "+ only-there==1.0\n" in done.stderr
-    assert "+ tabulate==" in done.stderr
