@@ -227,7 +227,7 @@ def test_unsigned_wrong_key_and_altered_are_told_apart(signed: str) -> None:
 
 def test_a_key_of_the_engines_keyring_signs_for_those_who_have_it(signed: str) -> None:
     owner = ("-N", "A", "-E", "a@example.org", "-C", "", "-P", "", "-U=false")
-    succeed("sh", "-c", "rm -rf .singularity/keys")
+    succeed("sh", "-c", "rm -rf .singularity/sypgp")
     succeed("singularity", "key", "newpair", *owner)
     succeed("sh", "-c", f"cp {IMAGE} ring.sif && singularity sign ring.sif")
     start = ("lumicontainer", "run", "--require-signed")
