@@ -156,8 +156,8 @@ class RegistryCache:
             with reporting(_UNREACHABLE, self._reference, self._client.login):
                 yield self._remote
         except (DownloadError, HostError) as error:
-            self._failure = error
-            raise
+            self._failure = self._failure or error
+            raise self._failure from None
 
 
 class _Arrival:

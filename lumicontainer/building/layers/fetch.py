@@ -16,7 +16,10 @@ from lumicontainer.sandbox.builder import Builder
 from lumicontainer.system import units
 from lumicontainer.system.os_errors import refused
 from lumicontainer.system.terminal.progress import Task
-from lumicontainer.system.waiting import to_its_end, wait_for_lock
+from lumicontainer.system.waiting import task_group, to_its_end, wait_for_lock
+
+AT_ONCE = 4
+"""The layers that are taken at the same time: each comes by few connections."""
 
 
 def known_stack(plan: Plan, store: Cache, shared: Sequence[LayerSource]) -> list[Entry]:
@@ -49,27 +52,45 @@ async def fetch(builder: Builder) -> None:
             source.require()
         except HostError as error:
             builder.progress.say(str(error.problems[0]._replace(level="warning")))
-    publishers: dict[str, None] = {}
     with builder.progress.work("shared cache") as task:
         words = (builder.plan, builder.cache, builder.shared)
         stack = await asyncio.to_thread(known_stack, *words)
         offered = [entry for entry in stack if entry.publisher]
         total = sum(entry.size for entry in offered)
         disk_space.require([disk_space.cache_need(builder.cache.root, total)])
-        arrival = _Arrival(task, total)
-        for entry in offered:
-            async with wait_for_lock(builder.cache.make_lock(entry.name), task):
-                publisher = await take(builder, entry.name, entry.step, arrival)
-            if not publisher:
-                break
-            publishers[publisher] = None
+        arrival = Arrival(task, total)
+        publishers = await take_all(builder, offered, task, arrival)
     if publishers:
-        by = ", ".join(publishers)
+        by = ", ".join(dict.fromkeys(publishers))
         text = f"taken from the shared cache: {units.size(arrival.done)}, published by {by}"
         builder.progress.say(text)
 
 
-class _Arrival:
+async def take_all(
+    builder: Builder, offered: Sequence[Entry], task: Task, arrival: "Arrival"
+) -> list[str]:
+    """Take layers, several at once, and return their publishers.
+
+    If one cannot be taken, those above it are of no use: no more of them are begun.
+    """
+    places, given_up = asyncio.Semaphore(AT_ONCE), False
+
+    async def take_one(entry: Entry) -> str:
+        nonlocal given_up
+        async with places:
+            if given_up:
+                return ""
+            async with wait_for_lock(builder.cache.make_lock(entry.name), task):
+                publisher = await take(builder, entry.name, entry.step, arrival)
+            given_up = given_up or not publisher
+            return publisher
+
+    async with task_group() as group:
+        taking = [group.create_task(take_one(entry)) for entry in offered]
+    return [publisher for each in taking if (publisher := each.result())]
+
+
+class Arrival:
     """Count the bytes that come, until it is stopped; threads may share it."""
 
     def __init__(self, task: Task | None = None, total: int = 0) -> None:
@@ -85,7 +106,7 @@ class _Arrival:
             self._task.reached(min(self.done, self._total), self._total)
 
 
-async def take(builder: Builder, name: str, step: str, arrival: _Arrival | None = None) -> str:
+async def take(builder: Builder, name: str, step: str, arrival: Arrival | None = None) -> str:
     """Take an object that the user's own cache has not; the caller holds its ``make_lock``.
 
     Returns its publisher, or nothing if there is none that can be taken. Each reason is a warning.
@@ -93,13 +114,13 @@ async def take(builder: Builder, name: str, step: str, arrival: _Arrival | None 
     if builder.fresh or builder.cache.entry(name):
         return ""
     for source in builder.shared:
-        if entry := await _take_from(source, builder, name, step, arrival or _Arrival()):
+        if entry := await _take_from(source, builder, name, step, arrival or Arrival()):
             return entry.publisher
     return ""
 
 
 async def _take_from(
-    source: LayerSource, builder: Builder, name: str, step: str, arrival: _Arrival
+    source: LayerSource, builder: Builder, name: str, step: str, arrival: Arrival
 ) -> Entry | None:
     if (source, name) in builder.refused:
         return None

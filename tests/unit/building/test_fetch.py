@@ -3,11 +3,14 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from unittest.mock import AsyncMock, Mock
 
 import pytest
 
-from lumicontainer.building.layers.fetch import take
+from lumicontainer.building.layers.fetch import AT_ONCE, Arrival, take, take_all
 from lumicontainer.cache.integrity import Damaged
 from lumicontainer.cache.objects import Entry
 from lumicontainer.cache.store import Cache
@@ -47,6 +50,31 @@ def fail(error: Exception) -> Callable[[Callable[[int], None]], Entry]:
 
 def entry(publisher: str) -> Mock:
     return Mock(spec=Entry, publisher=publisher)
+
+
+def take_layers(source: Source, number: int, locks: Path) -> list[str]:
+    """Take layers of a source; return their publishers."""
+    build = builder(source)
+    build.cache.make_lock = lambda name: locks / name
+    layers: list[Any] = [SimpleNamespace(name=f"{each}", step="layer") for each in range(number)]
+    return asyncio.run(take_all(build, layers, Mock(), Arrival()))
+
+
+def test_layers_are_taken_side_by_side(tmp_path: Path) -> None:
+    meeting = threading.Barrier(AT_ONCE, timeout=60)
+
+    def give(count: Callable[[int], None]) -> Entry:
+        del count
+        meeting.wait()
+        return entry("bob")
+
+    assert take_layers(Source(give), 2 * AT_ONCE, tmp_path) == ["bob"] * 2 * AT_ONCE
+
+
+def test_nothing_is_taken_above_a_layer_that_cannot_be_taken(tmp_path: Path) -> None:
+    source = Source(fail(Damaged("bad")))
+    assert take_layers(source, 3 * AT_ONCE, tmp_path) == []
+    assert source.requests == AT_ONCE
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import json
 import os
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -252,6 +253,29 @@ def test_a_registry_that_sends_nothing_is_not_waited_for(
         refused(trusting(registry), layer.name, other, DownloadError, "timed out")
     finally:
         ended.set()
+
+
+def test_of_failures_side_by_side_the_first_is_the_reason_for_all(
+    registry: Registry, layer: Entry, own: Cache, other: Cache, tmp_path: Path
+) -> None:
+    second = put_layer(own, tmp_path, "second", "other")
+    send([layer, second], own, registry)
+    first_blob, blob = (digest_of_bytes(each.layer.read_bytes()) for each in (layer, second))
+    asked, failed = threading.Event(), threading.Event()
+
+    def refuse(_: str, path: str) -> Reply | None:
+        if path.endswith(blob):
+            asked.set()
+            return Reply(405) if failed.wait(60) else None
+        return Reply(403) if path.endswith(first_blob) and asked.wait(60) else None
+
+    registry.fault = refuse
+    cache, apart = trusting(registry), Cache(tmp_path / "apart").open()
+    with ThreadPoolExecutor(1) as pool:
+        later = pool.submit(refused, cache, second.name, apart, DownloadError, "403")
+        refused(cache, layer.name, other, DownloadError, "403")
+        failed.set()
+        later.result()
 
 
 def test_a_transfer_that_breaks_off_goes_on(
