@@ -71,7 +71,7 @@ def loaded_first(missing):
     An extension of a package may find libraries of another one only because Python's code has
     imported that before it: DeepSpeed's ops so have PyTorch's.
     """
-    owners, modules, sources = {}, {}, {}
+    owners, sources = {}, {}
     for package in PACKAGES:
         name = plain_name(package.name)
         for path, _ in package.files:
@@ -80,13 +80,14 @@ def loaded_first(missing):
                 owners[path] = name
             elif path.endswith(".py"):
                 sources.setdefault(name, []).append(path)
-        for module in package.modules():
-            modules[module] = name
     sought = {}
     for each in missing:
         if each.asker in owners:
             having = {of for path, of in owners.items() if os.path.basename(path) == each.library}
             sought.setdefault(owners[each.asker], set()).update(having)
+    wanted = set().union(*sought.values())
+    others = [(plain_name(each.name), each) for each in PACKAGES]
+    modules = {each: name for name, of in others if name in wanted for each in of.modules()}
     loads = {name: imports(sources.get(name, ()), modules, of) for name, of in sought.items()}
     return owners, loads
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from ..elf import reader
 from ..elf.reader import Elf, UnreadableError
@@ -15,22 +14,39 @@ MOUNTS = "/proc/self/mountinfo"
 SHOWN = "LUMI_VERIFY_MOUNTS"
 """The paths, with colons between them, at which PRoot shows files of the host."""
 _LIBRARY = re.compile(r"\.so(\.[0-9]+)*$")
+_PROGRAMS = ("bin", "sbin")
+_TEXTS = (".py", ".pyc", ".pyi", ".h", ".hpp", ".gz", ".mo", ".txt")
+"""The ends of most names of an image. No library, and outside ``_PROGRAMS`` no program has one."""
 
 
-class Walked(NamedTuple):
-    """One path of the image; ``mode`` and ``size`` are those of ``lstat``."""
+class Walked:
+    """One path of the image. Its mode and size, those of ``lstat``, are read when asked for.
 
-    path: str
-    mode: int
-    size: int
+    The kind is known from the folder. In an image that FUSE mounts, to ask for more takes longer
+    than anything else of a walk.
+    """
+
+    def __init__(self, entry: os.DirEntry[str]) -> None:
+        self.path = entry.path
+        self._entry = entry
+
+    @property
+    def mode(self) -> int:
+        """Return the kind and the permissions; raise ``OSError`` if they cannot be read."""
+        return self._entry.stat(follow_symlinks=False).st_mode
+
+    @property
+    def size(self) -> int:
+        """Return the number of bytes; raise ``OSError`` as ``mode`` does."""
+        return self._entry.stat(follow_symlinks=False).st_size
 
     def is_file(self) -> bool:
         """Return whether it is a regular file."""
-        return stat.S_ISREG(self.mode)
+        return self._entry.is_file(follow_symlinks=False)
 
     def is_folder(self) -> bool:
         """Return whether it is a folder, not a link to one."""
-        return stat.S_ISDIR(self.mode)
+        return self._entry.is_dir(follow_symlinks=False)
 
 
 def mounts(table: str = MOUNTS) -> set[str]:
@@ -56,11 +72,19 @@ def walk(root: str = "/", hidden: set[str] | None = None) -> Iterator[Walked]:
         for entry in ordered:
             if entry.path in hidden:
                 continue
-            info = entry.stat(follow_symlinks=False)
-            one = Walked(entry.path, info.st_mode, info.st_size)
+            one = Walked(entry)
             yield one
             if one.is_folder():
                 waiting.append(entry.path)
+
+
+def may_be_loaded(one: Walked) -> bool:
+    """Return whether a path is a file that is executable or has the name of a library."""
+    # To open every other file would take longer than the rest of a check.
+    folder, name = os.path.split(one.path)
+    if not one.is_file() or (name.endswith(_TEXTS) and not folder.endswith(_PROGRAMS)):
+        return False
+    return ".so" in name or bool(one.mode & 0o111)
 
 
 def loadable(one: Walked) -> Elf | str | None:
@@ -68,12 +92,11 @@ def loadable(one: Walked) -> Elf | str | None:
 
     The result is None for other files. Raises ``OSError`` if the file cannot be opened.
     """
-    # To open every other file would take longer than the rest of the check.
-    if not one.is_file() or not (one.mode & 0o111 or ".so" in os.path.basename(one.path)):
+    if not may_be_loaded(one):
         return None
     if not one.size:
         folder, name = os.path.split(one.path)
-        program = os.path.basename(folder) in ("bin", "sbin") and one.mode & 0o111
+        program = os.path.basename(folder) in _PROGRAMS and one.mode & 0o111
         # Elsewhere an empty file may be executable.
         return "it is empty" if program or _LIBRARY.search(name) else None
     # It is opened once: FUSE forgets at each opening what it has read of a file.

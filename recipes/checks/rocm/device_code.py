@@ -13,7 +13,7 @@ from fnmatch import fnmatch
 from lumi_inside.checking import failed, note
 from lumi_inside.elf.fatbin import codes
 from lumi_inside.elf.reader import UnreadableError
-from lumi_inside.image.walk import walk
+from lumi_inside.image.walk import may_be_loaded, walk
 
 ARCHITECTURE = "gfx90a"
 OF_ROCM = "/opt/rocm*"
@@ -84,7 +84,7 @@ for one in walk():
         continue
     if name.endswith(KERNELS) and NAMED.search(name):
         kernels.setdefault(os.path.dirname(one.path), set()).update(NAMED.findall(name))
-    if not (one.mode & 0o111 or ".so" in name):
+    if not may_be_loaded(one):
         continue
     found, wrong = of(one.path)
     if wrong:

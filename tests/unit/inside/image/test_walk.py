@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lumicontainer.inside.elf.reader import Elf
-from lumicontainer.inside.image.walk import loadable, mounts, walk
+from lumicontainer.inside.image.walk import loadable, may_be_loaded, mounts, walk
 
 from ...compiled import Root
 
@@ -21,6 +21,29 @@ def test_what_is_mounted_is_not_walked(tmp_path: Path) -> None:
         (tmp_path / name).mkdir(parents=True)
     seen = {one.path for one in walk(str(tmp_path), {f"{tmp_path}/mounted"})}
     assert seen == {f"{tmp_path}/{name}" for name in ("lib", "lib/library", "etc")}
+
+
+def test_the_kind_of_a_path_is_known_without_asking_for_its_mode(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (one,) = walk(str(tmp_path), set())
+    (tmp_path / "file").unlink()
+    assert one.is_file()
+    with pytest.raises(FileNotFoundError):
+        _ = one.mode
+
+
+@pytest.mark.parametrize(
+    ("path", "looked_at"),
+    [("lib/module.py", False), ("bin/started.py", True), ("lib/program", True)],
+)
+def test_of_the_texts_only_those_that_may_be_started_are_looked_at(
+    tmp_path: Path, path: str, looked_at: bool
+) -> None:
+    (tmp_path / path).parent.mkdir()
+    (tmp_path / path).touch(0o755)
+    assert [may_be_loaded(one) for one in walk(str(tmp_path), set()) if one.is_file()] == [
+        looked_at
+    ]
 
 
 @pytest.mark.slow
