@@ -1,11 +1,13 @@
 """Programs and jobs that tests watch, signal and cancel while they run."""
 
 import os
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Self
 
 from lumicontainer.host.docker.daemon import LABEL
 from lumicontainer.system.process_tree import read_start
@@ -37,6 +39,35 @@ def started(
             process.kill()
 
 
+class Gate:
+    """A socket that steps of a build wait at, on any node, until it is closed."""
+
+    def __init__(self, name: str) -> None:
+        address = f"gate-{name}"
+        self._server = socket.socket(socket.AF_UNIX)
+        self._server.settimeout(SECONDS)
+        self._server.bind(f"\0{address}")
+        self._server.listen()
+        self._steps: list[socket.socket] = []
+        connect = f'x = s.socket(s.AF_UNIX); x.connect("\\0{address}")'
+        self.wait = f"python3 -c 'import socket as s; {connect}; x.recv(1)' || true"
+
+    def await_steps(self, count: int) -> None:
+        """Return when so many steps wait here at the same time."""
+        self._steps += [self._server.accept()[0] for _ in range(count)]
+
+    def close(self) -> None:
+        """Let the steps that wait go on, and those that come too."""
+        for each in (*self._steps, self._server):
+            each.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
 def until(holds: Callable[[], object], patience: float, pause: float = 0.02) -> bool:
     """Look every ``pause`` seconds until something holds; return if it did within ``patience``."""
     end = time.monotonic() + patience
@@ -56,6 +87,23 @@ def jobs_of(env: Env, folder: Path, form: str = "%i") -> list[str]:
     listed = run(["squeue", "--noheader", f"--format={form} %Z"], env=env).stdout
     rows = [line.rpartition(" ") for line in listed.splitlines()]
     return [head.strip() for head, _, sent_from in rows if Path(sent_from) == folder]
+
+
+def submit(script: str, folder: Path, cluster: Env, *words: object) -> str:
+    """Submit a batch script from ``folder``; return the number of its job."""
+    done = run(["sbatch", "--parsable", *words], cwd=folder, env=cluster, stdin=script)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def await_end(number: str, cluster: Env) -> None:
+    """Return when a job is over; ``sbatch --wait`` looks for its end every 2 to 10 seconds."""
+
+    def is_over() -> bool:
+        asked = run(["squeue", "--noheader", "--format=%i", f"--jobs={number}"], env=cluster)
+        return asked.returncode == 0 and not asked.stdout
+
+    wait_for(is_over)
 
 
 def name_of(folder: Path) -> str:

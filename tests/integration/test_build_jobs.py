@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -19,7 +18,7 @@ from lumicontainer.jobs.follow import COMMAND
 from ..cli.conftest import refused, succeeded
 from ..namespaces import as_root, owned, prepared
 from .conftest import lumicontainer, run, write_small
-from .processes import SECONDS, Env, jobs_of, name_of, processes_of, started, wait_for
+from .processes import SECONDS, Env, Gate, jobs_of, name_of, processes_of, started, wait_for
 from .test_layers import COMPILED, compiled_layer
 
 NODES = {"nid005001", "nid005002"}
@@ -117,22 +116,10 @@ def login(new_cache: NewCache, cluster: Env, tmp_path: Path) -> Login:
     return login
 
 
-@dataclass
-class Gate:
-    """A socket that steps of a build wait at, on any node, until it is closed."""
-
-    server: socket.socket
-    wait: str
-
-
 @pytest.fixture
 def gate(tmp_path: Path) -> Iterator[Gate]:
-    name = f"gate-{name_of(tmp_path)}"
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(f"\0{name}")
-        server.listen()
-        program = f'import socket as s; x = s.socket(s.AF_UNIX); x.connect("\\0{name}"); x.recv(1)'
-        yield Gate(server, f"python3 -c '{program}' || true")
+    with Gate(name_of(tmp_path)) as gate:
+        yield gate
 
 
 def test_a_build_runs_as_a_job_and_compiles_on_both_nodes(login: Login, gate: Gate) -> None:
@@ -140,7 +127,7 @@ def test_a_build_runs_as_a_job_and_compiles_on_both_nodes(login: Login, gate: Ga
     login.write(one=node, other=node)
     with login.begun("--jobs-at-once", 2, until=r"^job \d+ is submitted") as process:
         login.running(3)
-        gate.server.close()
+        gate.close()
         stdout, stderr = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, stderr
     assert stdout == f"{login.image}\n"
@@ -236,7 +223,7 @@ def test_a_compile_job_that_somebody_cancels_costs_its_own_step(login: Login, ga
         (number,) = (each for each in login.running(3) if "/other-" in login.known_to_slurm(each))
         run(["scancel", number], env=login.env)
         assert any("waiting for the other compile jobs" in line for line in process.stderr)
-        gate.server.close()
+        gate.close()
         ended(process, 7, f"error: job {number} failed", "why: CANCELLED")
     login.write(one=gate.wait)
     login.assert_goes_on("one: compile")
@@ -258,7 +245,7 @@ def test_a_full_disk_and_a_dead_node_cost_their_steps_only(login: Login, gate: G
     with login.begun("--jobs-at-once", 1, until="one: compile") as process:
         *_, first = login.running(2)
         wait_for(lambda: killed(login, first))
-        gate.server.close()
+        gate.close()
         ended(process, 0)
     seen = lumicontainer("run", login.image, "--", "cat", "/opt/one.txt", "/opt/other.txt")
     assert seen.stdout == "hello\nhello\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..conftest import ROOT
 from .conftest import lumicontainer, run
-from .processes import SECONDS, Env, started, wait_for
+from .processes import Env, await_end, submit, wait_for
 
 TRAIN = """\
 import os, tabulate
@@ -44,8 +44,7 @@ def test_a_written_job_runs_on_two_nodes_with_an_extension(
     options = ("--with", "mine.sqsh", "--nodes", "2", "--ntasks-per-node", "2", "--time", "5m")
     done = lumicontainer("job", *options, image, "--", "lumi-entry", "train.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    words = ("sbatch", "--wait", "--output=job.log")
-    assert run(words, cwd=tmp_path, env=cluster, stdin=done.stdout).returncode == 0
+    await_end(submit(done.stdout, tmp_path, cluster, "--output=job.log"), cluster)
     printed = (tmp_path / "job.log").read_text().splitlines()
     expected = [f"rank {rank} of 4 has 0.9.0" for rank in range(4)]
     assert sorted(line for line in printed if line.startswith("rank")) == expected
@@ -86,13 +85,13 @@ def test_kill_9_of_a_launcher_ends_the_ranks_of_all_nodes(
     options = ("--nodes", "2", "--ntasks-per-node", "1", "--time", "5m")
     entry = ("lumi-entry", "--launcher", "torchrun", "--nproc", "2", "rank.py")
     text = lumicontainer("job", *options, image, "--", *entry, cwd=tmp_path, code=0).stdout
-    (tmp_path / "job.sh").write_text(text)
     log = tmp_path / "job.log"
-    command = ("sbatch", "--wait", f"--output={log}", "job.sh")
-    with started(command, cwd=tmp_path, env=cluster) as job:
-        wait_for(lambda: log.exists() and log.read_text().count("rank of ") == 4)
-        lines = (line.split() for line in log.read_text().splitlines() if "rank of" in line)
-        last = {int(words[-2]) for words in lines if words[-1] == "1"}
-        os.kill(last.pop(), signal.SIGKILL)
-        assert job.wait(SECONDS) != 0
+    number = submit(text, tmp_path, cluster, f"--output={log}")
+    wait_for(lambda: log.exists() and log.read_text().count("rank of ") == 4)
+    lines = (line.split() for line in log.read_text().splitlines() if "rank of" in line)
+    last = {int(words[-2]) for words in lines if words[-1] == "1"}
+    os.kill(last.pop(), signal.SIGKILL)
+    await_end(number, cluster)
+    shown = run(("scontrol", "show", "job", number), env=cluster).stdout
+    assert "JobState=FAILED" in shown
     assert "outlived it" not in log.read_text()

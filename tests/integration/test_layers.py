@@ -3,7 +3,6 @@
 import json
 import re
 import sys
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from .conftest import (
     unpacked,
     write_small,
 )
-from .processes import PATIENCE, until
+from .processes import PATIENCE, SECONDS, Gate, name_of, started, until
 
 Tree = dict[str, list[Any]]
 
@@ -179,19 +178,19 @@ def test_layers_that_need_the_same_are_compiled_at_the_same_time(
     new_cache: NewCache, tmp_path: Path
 ) -> None:
     env = new_cache(tmp_path / "cache")
-    wait = "timeout 2 tail -f /dev/null || true"
-    slow = [compiled_layer(each, wait=wait, memory="64M") for each in WHEELS]
-    recipes = write_small(tmp_path / "own", {**COMPILED, **slow[0], **slow[1]})
-    words = ("--recipes", recipes, "--progress", "json", "--jobs", 3, "--no-verify")
-    done = lumicontainer("build", "small", *words, env=env, cwd=tmp_path, code=0)
-    begin, end = (
-        {each["step"]: datetime.fromisoformat(each["time"]) for each in events(done.stderr, kind)}
-        for kind in ("begin", "end")
-    )
-    one, other = "one: compile", "other: compile"
-    assert max(begin[one], begin[other]) < min(end[one], end[other])
-    assert end["one"] > end[one]
-    lines = [event["text"] for event in events(done.stderr, "line") if "jobs=" in event["text"]]
+    with Gate(name_of(tmp_path)) as gate:
+        slow = [compiled_layer(each, wait=gate.wait, memory="64M") for each in WHEELS]
+        recipes = write_small(tmp_path / "own", {**COMPILED, **slow[0], **slow[1]})
+        words = ("--recipes", recipes, "--progress", "json", "--jobs", 3, "--no-verify")
+        command = (sys.executable, "-m", "lumicontainer", "build", "small", *words)
+        with started(command, env=env, cwd=tmp_path) as process:
+            gate.await_steps(len(WHEELS))
+            gate.close()
+            _, stderr = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0, stderr
+    ends = [event["step"] for event in events(stderr, "end")]
+    assert ends.index("one") > ends.index("one: compile")
+    lines = [event["text"] for event in events(stderr, "line") if "jobs=" in event["text"]]
     assert lines == ["jobs=3 word=hello version=1.0 style=x epoch=1735689600"] * 2
     assert inside(tmp_path / "small.sif", "cat", "/opt/one.txt") == "hello\n"
 

@@ -1,12 +1,11 @@
 """The cause of deaths under a real Slurm without slurmdbd: srun, torchrun and scontrol say it."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 from .conftest import lumicontainer, run
-from .processes import Env, wait_for
+from .processes import Env, await_end, submit, wait_for
 
 PROGRAM = """
 import os, signal, sys
@@ -31,21 +30,18 @@ def verdict(*subjects: object, cwd: Path, env: Env, code: int) -> Any:
     return json.loads(done.stdout)
 
 
-def submit(folder: Path, env: Env, command: str, *, tasks: int, wait: bool = True) -> str:
+def submit_failing(folder: Path, env: Env, command: str, *, tasks: int) -> str:
     """Submit a job that fails; return its number."""
     (folder / "train.py").write_text(PROGRAM)
-    words = ["sbatch", *(["--wait"] if wait else [])]
-    done = run(words, cwd=folder, env=env, stdin=SCRIPT.format(tasks=tasks, command=command))
-    number = re.search(r"Submitted batch job (\d+)", done.stdout)
-    assert number, done.stderr
-    return number[1]
+    return submit(SCRIPT.format(tasks=tasks, command=command), folder, env)
 
 
 def test_the_rank_that_was_killed_is_named_with_its_node(
     image: Path, cluster: Env, tmp_path: Path
 ) -> None:
     entry = ENTRY.format(image=image)
-    number = submit(tmp_path, cluster, f"{entry} train.py 2 kill", tasks=2)
+    number = submit_failing(tmp_path, cluster, f"{entry} train.py 2 kill", tasks=2)
+    await_end(number, cluster)
     seen = verdict(number, "logs", f"slurm-{number}.out", cwd=tmp_path, env=cluster, code=1)
     assert (seen["signature"], seen["ranks"], seen["nodes"]) == ("task-killed", [2], ["nid005002"])
     assert seen["read"]["state"] == "FAILED"
@@ -54,7 +50,8 @@ def test_the_rank_that_was_killed_is_named_with_its_node(
 
 def test_a_rank_that_torchrun_started_is_named(image: Path, cluster: Env, tmp_path: Path) -> None:
     entry = f"{ENTRY.format(image=image)} --launcher torchrun --nproc 2"
-    number = submit(tmp_path, cluster, f"{entry} train.py 3 exit", tasks=1)
+    number = submit_failing(tmp_path, cluster, f"{entry} train.py 3 exit", tasks=1)
+    await_end(number, cluster)
     seen = verdict(number, "logs", cwd=tmp_path, env=cluster, code=1)
     assert (seen["ranks"], seen["nodes"]) == ([3], ["nid005002"]), seen
     names = {path.name for path in (tmp_path / "logs").glob("*.ranks")}
@@ -62,7 +59,7 @@ def test_a_rank_that_torchrun_started_is_named(image: Path, cluster: Env, tmp_pa
 
 
 def test_a_job_that_somebody_cancelled_blames_no_rank(cluster: Env, tmp_path: Path) -> None:
-    number = submit(tmp_path, cluster, "sh -c 'echo here; sleep 60'", tasks=1, wait=False)
+    number = submit_failing(tmp_path, cluster, "sh -c 'echo here; sleep 600'", tasks=1)
     log = tmp_path / f"slurm-{number}.out"
     wait_for(lambda: log.exists() and "here" in log.read_text())
     assert run(["scancel", number], env=cluster).returncode == 0
