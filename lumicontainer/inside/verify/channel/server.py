@@ -20,7 +20,7 @@ from . import protocol
 from .protocol import MOST, ForgedError, GoneError, Seal
 
 _GREETING = 1 << 12  # bytes of a line before authentication
-_HANDSHAKE = 5  # seconds for a new connection to authenticate
+_HANDSHAKE = 60  # seconds for a new connection to authenticate
 # Connections without authentication, in addition to the number of ranks. For one more the oldest is
 # closed, so that idle connections do not block ranks.
 _MOST_UNAUTHENTICATED = 256
