@@ -13,7 +13,7 @@ from lumicontainer.cache.objects import LAYER
 
 from ..faults.real import debian_library
 from ..namespaces import prepared
-from .conftest import COMPRESSIONS, ENGINE, NASTY, PLATFORMS, NewCache, digest, events, run
+from .conftest import COMPRESSIONS, ENGINE, NASTY, PLATFORMS, digest, events, run
 from .people import let_in
 
 Digests = dict[str, str]
@@ -48,15 +48,31 @@ def build(
 
 
 @pytest.fixture(scope="module")
-def first(tmp_path_factory: pytest.TempPathFactory, new_cache: NewCache) -> Digests:
-    """Return the digests of a build of its own, to which the others are compared."""
-    folder = tmp_path_factory.mktemp("first")
-    env, digests = new_cache(folder / "cache"), {}
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an empty cache: the base that others made has the packages of another day."""
+    return tmp_path_factory.mktemp("first") / "cache"
+
+
+@pytest.fixture(scope="module")
+def first(cache: Path) -> Digests:
+    """Return the digests of a build from the base up, to which the others are compared."""
+    folder, env, digests = cache.parent, in_cache(cache), {}
     for compression in COMPRESSIONS:
         digests |= build(folder, env, compression=compression)[0]
     # The image in gzip has each layer a second time, and a last one that names its platform.
     assert len(digests) == (6 + 7 + 2 if len(COMPRESSIONS) == 2 else 12 + 1)
     return digests
+
+
+def in_cache(cache: Path) -> dict[str, str]:
+    return {"LUMICONTAINER_CACHE": str(cache)}
+
+
+def copy_base(cache: Path, folder: Path, name: str) -> dict[str, str]:
+    """Make a cache with nothing but the base of another one; return the variable that names it."""
+    shutil.copytree(cache / "objects" / name, folder / "objects" / name)
+    folder.chmod(0o700)
+    return in_cache(folder)
 
 
 def require_same(digests: Digests, first: Digests) -> None:
@@ -75,7 +91,7 @@ ELSEWHERE = {
 
 
 def test_an_image_in_gzip_is_the_same_after_another_build_in_the_place_and_on_another_day(
-    first: Digests, tmp_path: Path, new_cache: NewCache
+    first: Digests, cache: Path, base_object: Path, tmp_path: Path
 ) -> None:
     """The steps live three days later than the day on which this is run, under another umask."""
     folder, other = tmp_path / "another" / "and a deeper place", tmp_path / "other"
@@ -84,13 +100,13 @@ def test_an_image_in_gzip_is_the_same_after_another_build_in_the_place_and_on_an
         script.write("rm -r hostile names /usr/share/doc && chmod 0711 /etc /srv\n")
     (other / "layers/tools/install.sh").write_text("mkdir -p /srv/nasty/gone/other\n")
     (other / "layers/undo/install.sh").write_text("chown -R 42:42 /srv/nasty\n")
-    build(folder, new_cache(folder / "cache"), recipes=other)
+    build(folder, copy_base(cache, folder / "cache", base_object.name), recipes=other)
     clock = debian_library("libfaketime", "libfaketime.so.1", suite="bookworm")
     wrapper = folder / "bin" / Path(ENGINE).name
     wrapper.parent.mkdir()
     wrapper.write_text(ENGINE_LATER.format(engine=ENGINE, library=clock))
     wrapper.chmod(0o755)
-    env = new_cache(tmp_path / "cache of its own")
+    env = copy_base(cache, tmp_path / "cache of its own", base_object.name)
     env["PATH"] = f"{wrapper.parent}:{os.environ['PATH']}"
     start = ("sh", "-c", 'umask 0077 && exec "$@"', "sh")
     digests, stderr = build(folder, env, *start, compression="gzip")
