@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lumicontainer.api.values import OnProgress, progress_of
-from lumicontainer.building.file_output import FileOutput
-from lumicontainer.building.file_output import check_output as check_image_output
+from lumicontainer.building import image_place
 from lumicontainer.cache import usage
 from lumicontainer.cache.store import Cache
 from lumicontainer.core.model.wheel_names import normal
@@ -81,7 +80,7 @@ def extend(request: ExtendRequest, on_progress: OnProgress | None = None) -> Ext
     order = _read_order(request)
     _check_output(request, output)
     if request.into:
-        FileOutput(output).require_replaceable()
+        image_place.require_replaceable(output)
         into.check_image(order)
     extension.remove_leftovers_of(output)
     kind = into if request.into else extension
@@ -108,7 +107,7 @@ def _read_order(request: ExtendRequest) -> Order:
 
 def _check_output(request: ExtendRequest, output: Path) -> None:
     if request.into:
-        check_image_output(output)
+        image_place.check_output(output)
     elif output.suffix == ".sif":
         name = shlex.quote(output.name)
         hint = f"name it {output.with_suffix('.sqsh').name}, or write --into {name}"

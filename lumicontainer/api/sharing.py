@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lumicontainer.api.values import OnProgress, progress_of
-from lumicontainer.building.file_output import FileOutput, check_output
+from lumicontainer.building.image_place import check_output, require_replaceable
 from lumicontainer.cache.store import Cache
 from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.host.site import host_trust
@@ -108,7 +108,7 @@ def pull(request: PullRequest, on_progress: OnProgress | None = None) -> SharedI
     reference = parse_image_name(request.reference)
     output = (request.output or _output_for(reference)).absolute()
     check_output(output)
-    FileOutput(output).require_replaceable()
+    require_replaceable(output)
     login = find_login(reference)
     with (
         progress_of(on_progress) as progress,

@@ -5,15 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lumicontainer.building import pipeline
+from lumicontainer.building.image_place import check_output, require_replaceable
 from lumicontainer.building.output import OutputState
 from lumicontainer.cache import proven, usage
 from lumicontainer.core.plan.steps import Plan
-from lumicontainer.errors import InputError, Problem
+from lumicontainer.errors import InputError
 from lumicontainer.image import digests, integrity, records, sif
 from lumicontainer.sandbox.builder import Builder
-from lumicontainer.system import units
-from lumicontainer.system.files import trust
-from lumicontainer.system.files.partial import require_folder_of
 from lumicontainer.system.waiting import complete
 
 
@@ -68,13 +66,7 @@ class FileOutput:
 
     def require_replaceable(self) -> None:
         """Raise ``InputError`` if the old image has an overlay (``singularity overlay create``)."""
-        if not self.path.exists():
-            return
-        size = sum(each.size for each in sif.read_objects(self.path) if each.form == sif.EXT3)
-        if size:
-            what, why = "the image has an overlay of yours", "a new image would not have its"
-            hint = "name another --output, or move the image away"
-            raise InputError(Problem(what, self.word, f"{why} {units.size(size)}", hint))
+        require_replaceable(self.path)
 
     def build(self, builder: Builder, *, verify: bool) -> None:
         """Build the file; then note which layers it has, and prune the cache."""
@@ -84,18 +76,3 @@ class FileOutput:
         usage.settle(builder.cache, stack, builder.progress.say, path)
         size = f"{path.stat().st_size / 1e6:.0f} MB"
         builder.progress.say(f"{path.name}: {size} in {time.monotonic() - begun:.0f} s")
-
-
-def check_output(path: Path) -> None:
-    """Raise ``InputError`` if an image cannot be written or would replace another file."""
-    require_folder_of(path, "image")
-    # The image is checked, and so executed, before it gets its name.
-    if problem := trust.doubt_output(path, "the image", "--output"):
-        raise InputError(problem)
-    if path.exists() or path.is_symlink():
-        try:
-            sif.read_objects(path)
-        except InputError as error:
-            why = f"{error.problems[0].why}; a build replaces only images"
-            hint = "name another --output, or move the file away"
-            raise InputError(Problem("the output is not an image", str(path), why, hint)) from error

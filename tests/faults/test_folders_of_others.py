@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lumicontainer.building.file_output import check_output
+from lumicontainer.building.image_place import check_output
 from lumicontainer.errors import HostError, InputError
 from lumicontainer.extending import extension
 from lumicontainer.frontends.edf import SUFFIX, write_squashfs
