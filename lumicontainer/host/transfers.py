@@ -98,6 +98,11 @@ class Client:
         # It reads all certificates, for tens of milliseconds.
         return ssl.create_default_context(cafile=self.trust)
 
+    @cached_property
+    def _opener(self) -> urllib_request.OpenerDirector:
+        # It asks the environment for proxies.
+        return _make_opener(self._context, self.connections)
+
     def read(self, url: str, limits: Transfer, headers: Mapping[str, str]) -> Answer:
         """Return the answer to a request."""
 
@@ -182,14 +187,13 @@ class Client:
             headers = {"Content-Type": "application/octet-stream", **headers}
             headers["Content-Length"] = str(call.size)
         body = call.body() if call.body else None
-        request = Request(call.url, body, headers, method=call.method)  # noqa: S310 - see _opener
+        request = Request(call.url, body, headers, method=call.method)  # noqa: S310 - see _make_opener
+        request.pace = pace  # type: ignore[attr-defined]
         if authorization:
             # A registry redirects to a store of others, which gets no token.
             request.add_unredirected_header("Authorization", authorization)
         try:
-            answer: HTTPResponse = _opener(self._context, pace, self.connections).open(
-                request, timeout=pace.patience()
-            )
+            answer: HTTPResponse = self._opener.open(request, timeout=pace.patience())
         except OverflowError as error:
             raise ValueError(f"a redirect names an invalid port: {error}") from error
         finally:
@@ -375,23 +379,29 @@ class _Redirects(urllib_request.HTTPRedirectHandler):
             raise ValueError(f"the server redirects to '{newurl}'")
         # The handler would read the whole of this answer into memory.
         fp.close()
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
+        request = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if request:
+            request.pace = req.pace  # type: ignore[attr-defined]
+        return request
 
 
-def _opener(
-    context: ssl.SSLContext, pace: Pace, connections: Connections | None
+def _make_opener(
+    context: ssl.SSLContext, connections: Connections | None
 ) -> urllib_request.OpenerDirector:
-    """Return what opens URLs by http and https, and by no other protocol."""
+    """Return what opens URLs by http and https, and by no other protocol.
+
+    Each request has the ``pace`` of its answers. Threads may share it.
+    """
     opener = urllib_request.OpenerDirector()
     plain, safe = urllib_request.HTTPHandler(), urllib_request.HTTPSHandler(context=context)
 
-    def lend(kind: type[HTTPConnection]) -> Any:
-        respond = partial(_PacedResponse, pace=pace)
+    def lend(kind: type[HTTPConnection], req: Any) -> Any:
+        respond = partial(_PacedResponse, pace=req.pace)
         return partial(Lease, connections, partial(_connect, kind), respond)
 
-    plain.http_open = lambda req: plain.do_open(lend(HTTPConnection), req)  # type: ignore[method-assign]
+    plain.http_open = lambda req: plain.do_open(lend(HTTPConnection, req), req)  # type: ignore[method-assign]
     safe.https_open = lambda req: safe.do_open(  # type: ignore[method-assign]
-        lend(HTTPSConnection), req, context=context
+        lend(HTTPSConnection, req), req, context=context
     )
     rest = (urllib_request.ProxyHandler(), urllib_request.UnknownHandler(), _Redirects())
     errors = (urllib_request.HTTPDefaultErrorHandler(), urllib_request.HTTPErrorProcessor())

@@ -297,6 +297,7 @@ def test_a_manifest_without_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("to", ["http://a.invalid/", "HTTP://a.invalid/", "ftp://a.invalid/"])
 def test_no_redirect_leads_from_https_to_a_weaker_protocol(to: str) -> None:
     request, follow = Request("https://b.invalid/x"), _Redirects().redirect_request
+    request.pace = None  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match=r"redirects to '(?i:http|ftp)://a\.invalid/'"):
         follow(request, BytesIO(), 302, "Found", {}, to)
     assert follow(request, BytesIO(), 302, "Found", {}, "https://a.invalid/") is not None
