@@ -45,9 +45,9 @@ def push_image(
     with open_regular(image) as stream, progress.step("push") as task:
         file = stream.fileno()
         size = os.fstat(file).st_size
-        ranges = [(0, size)] if whole else cut_ranges(file)
         with Transfers(size, task.reached) as transfers:
             sha256 = transfers.start(_hash_whole, file, size, transfers)
+            ranges = [(0, size)] if whole else cut_ranges(file)
             started = [transfers.start(_send, file, each, repository, transfers) for each in ranges]
             sent = [each.result() for each in started]
             cut = CutImage(tuple(each.piece for each in sent), size, sha256.result())
