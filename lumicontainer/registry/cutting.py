@@ -1,19 +1,20 @@
 """Cut an image into blobs that do not move when other parts of it change.
 
 A blob ends where a layer's data begin or end, as the image records, and before and after a large
-file. Between these, files and the blocks that hold the ends of files are taken together: a blob
-ends where the bytes before a file's data have the lowest checksum within ``REACH`` bytes on both
-sides. What is further away does not matter, so that two images with the same data have the same
-blobs, wherever the data are, and a file that is missing costs the blob that had it. In a file whose
-tables cannot be read, a few byte sequences stand for the begins of files.
+file. Between these, pieces are taken together, each the data of a file or a block that holds the
+ends of files: a blob ends where the bytes before a piece have the lowest checksum within ``REACH``
+pieces on both sides. What is further away does not matter, so that two images with the same data
+have the same blobs, wherever the data are, and a file that is missing costs the blob that had it.
+Most files are small, so that a blob has few bytes where many files are, and many where few are. In
+a file whose tables cannot be read, a few byte sequences stand for the begins of pieces.
 """
 
 import hashlib
 import os
 import re
 import zlib
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, pairwise
 from pathlib import Path
@@ -24,15 +25,15 @@ from lumicontainer.image import digests, sif
 from lumicontainer.image.assembly.assemble import data_ranges
 from lumicontainer.image.assembly.reader import Squashfs, read_squashfs
 
-REACH = 640 << 10
-"""A blob has at least as many bytes but at the ends of layers, and twice as many on average."""
+REACH = 12
+"""A blob has at least as many pieces but at the ends of layers, and twice as many on average."""
 LARGE, MOST = 2 << 20, 32 << 20
 """The bytes of a file that shares no blob, and of the largest blob."""
 _SMALLEST = 16 << 10
 """A layer that ends earlier shares its blob with the next one."""
 _MARK = re.compile(rb"\xC0\xDE")
 _MARK_SIZE = 2
-_APART = 1 << 10
+_APART = 16 << 10
 """The fewest bytes from one of these to the next."""
 _SEEN = 32
 """The bytes before a place that decide whether a blob ends there."""
@@ -133,32 +134,34 @@ def _cuts(file: int, places: _Places, at: int, size: int) -> Iterator[int]:
     for end in [*(each for each in places.bounds if each <= size - _SMALLEST), size]:
         if end <= at or (end < at + _SMALLEST and end < size):
             continue
-        inner = begins[bisect_left(begins, at + REACH) : bisect_right(begins, end - REACH)]
+        first, last = bisect_left(begins, at), bisect_left(begins, end)
+        inner = begins[first + REACH : max(0, last - REACH + 1)]
         for cut in (*_lowest(file, inner), end):
             yield from range(at + MOST, cut, MOST)
             yield cut
             at = cut
 
 
-def _lowest(file: int, places: Iterable[int]) -> list[int]:
-    """Return the places with the lowest checksum within ``REACH`` bytes, the first of equal ones.
+def _lowest(file: int, places: Sequence[int]) -> list[int]:
+    """Return the places with the lowest checksum of ``REACH`` on both sides, the first of equals.
 
     It takes linear time.
     """
     lowest, waiting = [], list[_Place]()
-    for place in places:
+    for number, place in enumerate(places):
         own = zlib.crc32(os.pread(file, _SEEN, place - _SEEN))
         while waiting and waiting[-1].checksum > own:
             last = waiting.pop()
-            if last.is_lowest and place - last.place >= REACH:
-                lowest.append(last.place)
-        is_lowest = not waiting or place - waiting[-1].place >= REACH
-        waiting.append(_Place(place, own, is_lowest))
-    return sorted([*lowest, *(each.place for each in waiting if each.is_lowest)])
+            if last.is_lowest and number - last.number >= REACH:
+                lowest.append(last.number)
+        is_lowest = not waiting or number - waiting[-1].number >= REACH
+        waiting.append(_Place(number, own, is_lowest))
+    lowest += (each.number for each in waiting if each.is_lowest)
+    return [places[each] for each in sorted(lowest)]
 
 
 class _Place(NamedTuple):
-    place: int
+    number: int
     checksum: int
     is_lowest: bool
     """Whether no place before it within reach has a checksum as low."""

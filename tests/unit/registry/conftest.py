@@ -37,10 +37,11 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def small_blobs(no_pauses: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let images of 100 KB have many blobs, and let nobody wait."""
-    monkeypatch.setattr(cutting, "REACH", 2048)
+    monkeypatch.setattr(cutting, "REACH", 1)
     monkeypatch.setattr(cutting, "MOST", 16384)
     monkeypatch.setattr(cutting, "_SMALLEST", 512)
     monkeypatch.setattr(cutting, "_MARK", re.compile(rb"[\xC0\xDE][\x00-\x0f]"))
+    monkeypatch.setattr(cutting, "_APART", 1024)
     monkeypatch.setattr(remote_image, "_CHUNK", 30_000)
 
 

@@ -13,20 +13,23 @@ from lumicontainer.image.assembly.reader import read_superblock
 from lumicontainer.registry import cutting
 from lumicontainer.registry.cutting import CutImage, cut_image, cut_layer
 
-from ..image.assembly.layers import Tree, write_layer
+from ..image.assembly.layers import BLOCK_SIZE, Tree, write_layer
 from ..image.test_image_copy import write_image
 
-MEAN = 6000
+SIZE = BLOCK_SIZE
+"""The bytes of a file, which is one piece."""
+MEAN = 4 * SIZE
 """The bytes of a blob by the rule of ``_short_blobs``, on average."""
 
 
 @pytest.fixture(autouse=True)
 def _short_blobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cutting, "REACH", 3000)
+    monkeypatch.setattr(cutting, "REACH", 2)
     monkeypatch.setattr(cutting, "LARGE", 50_000)
     monkeypatch.setattr(cutting, "MOST", 65536)
     monkeypatch.setattr(cutting, "_SMALLEST", 512)
     monkeypatch.setattr(cutting, "_MARK", re.compile(rb"[\xC0\xDE][\x00-\x0f]"))
+    monkeypatch.setattr(cutting, "_APART", 1024)
     monkeypatch.setattr(cutting, "_PIECE", 4096)
 
 
@@ -35,7 +38,7 @@ def cut(image: Path) -> CutImage:
         return cut_image(file.fileno())
 
 
-def files(seed: int, count: int, size: int = 20_000) -> dict[bytes, bytes]:
+def files(seed: int, count: int, size: int = SIZE) -> dict[bytes, bytes]:
     random = Random(seed)
     return {b"%d-%d" % (seed, number): random.randbytes(size) for number in range(count)}
 
@@ -59,7 +62,7 @@ def own_bytes(image: Path) -> int:
 
 
 def test_the_blobs_are_the_bytes_of_the_image_in_their_order(tmp_path: Path) -> None:
-    image = image_of(tmp_path, "a", Tree(files(1, 20)), Tree(files(2, 5)))
+    image = image_of(tmp_path, "a", Tree(files(1, 200)), Tree(files(2, 50)))
     whole, content = cut(image), image.read_bytes()
     assert whole.sha256 == hashlib.sha256(content).hexdigest()
     parts = [content[each.offset : each.offset + each.size] for each in whole.pieces]
@@ -70,35 +73,35 @@ def test_the_blobs_are_the_bytes_of_the_image_in_their_order(tmp_path: Path) -> 
 
 
 def test_a_changed_last_layer_is_new_alone(tmp_path: Path) -> None:
-    below = [Tree(files(1, 20)), Tree(files(2, 10))]
+    below = [Tree(files(1, 100)), Tree(files(2, 50))]
     older = cut(image_of(tmp_path, "old", *below, Tree(files(3, 4))))
     image = image_of(tmp_path, "new", *below, Tree(files(4, 3)))
     newer = cut(image)
-    assert new_bytes(newer, older) <= 3 * 20_000 + own_bytes(image)
+    assert new_bytes(newer, older) <= 3 * SIZE + own_bytes(image)
 
 
 def test_a_layer_below_moves_with_its_blobs_when_another_one_grows(tmp_path: Path) -> None:
-    above = Tree(files(2, 20))
+    above = Tree(files(2, 100))
     older = cut(image_of(tmp_path, "old", Tree(files(1, 3)), above))
     image = image_of(tmp_path, "new", Tree(files(1, 5)), above)
     newer = cut(image)
-    assert new_bytes(newer, older) <= 2 * 20_000 + own_bytes(image) + 3 * MEAN
+    assert new_bytes(newer, older) <= 2 * SIZE + own_bytes(image) + 3 * MEAN
 
 
 def test_a_replaced_file_of_a_lower_layer_leaves_its_other_blobs(tmp_path: Path) -> None:
-    below = Tree(files(1, 40))
+    below = Tree(files(1, 300))
     older = cut(image_of(tmp_path, "old", below, Tree(files(2, 4))))
-    replaced = Tree({b"1-11": b"new" * 5000, b"1-29": b"other" * 3000, **files(3, 4)})
+    replaced = Tree({**files(3, 4), b"1-11": b"new" * 1000, b"1-229": b"other" * 700})
     image = image_of(tmp_path, "new", below, replaced)
     newer = cut(image)
     # Around each removed file, what is left of two blobs becomes one.
-    changed = 4 * 20_000 + 2 * 20_000 + own_bytes(image)
+    changed = 6 * SIZE + own_bytes(image)
     assert new_bytes(newer, older) <= changed + 2 * 4 * MEAN
     assert new_bytes(newer, older) < newer.size / 4
 
 
 def test_a_layer_has_the_blobs_that_its_data_have_in_an_image(tmp_path: Path) -> None:
-    image = image_of(tmp_path, "a", Tree(files(1, 20)), Tree(files(2, 5)))
+    image = image_of(tmp_path, "a", Tree(files(1, 100)), Tree(files(2, 20)))
     known = set[str]()
     for name in ("a-0", "a-1"):
         with (tmp_path / name).open("rb") as layer:
@@ -116,17 +119,29 @@ def test_a_file_that_is_no_image_of_ours_is_cut_too(tmp_path: Path) -> None:
 
 
 def test_a_large_file_shares_no_blob_with_others(tmp_path: Path) -> None:
-    large = {b"1-9z": Random(7).randbytes(200_000)}
+    size = 3 * cutting.MOST + SIZE
+    large = {b"1-9z": Random(7).randbytes(size)}
     older = cut(image_of(tmp_path, "old", Tree({**files(1, 20), **large})))
     newer = cut(image_of(tmp_path, "new", Tree({**files(2, 20), **large})))
     shared = {each.sha256 for each in older.pieces} & {each.sha256 for each in newer.pieces}
     sizes = sorted(each.size for each in newer.pieces if each.sha256 in shared)
-    assert sizes == sorted([cutting.MOST] * 3 + [200_000 - 3 * cutting.MOST])
+    assert sizes == [SIZE, *[cutting.MOST] * 3]
+
+
+def test_blobs_have_more_bytes_where_files_have_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cutting, "MOST", 1 << 20)
+    write_layer(tmp_path / "layer", Tree(files(1, 100, 10 * SIZE)))
+    with (tmp_path / "layer").open("rb") as layer:
+        pieces = cut_layer(layer.fileno())
+    assert min(each.size for each in pieces) >= cutting.REACH * 10 * SIZE
 
 
 def test_the_same_mark_everywhere_makes_few_blobs(tmp_path: Path) -> None:
     (tmp_path / "marks").write_bytes(b"\xc0\x00" * 300_000)
-    assert min(each.size for each in cut(tmp_path / "marks").pieces) >= cutting.REACH
+    least = cutting.REACH * cutting._APART
+    assert min(each.size for each in cut(tmp_path / "marks").pieces) >= least
 
 
 def test_a_file_without_marks_is_cut_at_the_largest_size(tmp_path: Path) -> None:
