@@ -22,7 +22,7 @@ from lumicontainer.system.terminal.masking import holds_secret
 RULES = "rules"
 """The file beside the recipes that is not a recipe: combinations that are known to be bad."""
 LOCKS = "locks"
-"""The folder beside recipes that holds what they were locked to."""
+"""The folder next to recipes that holds their locks."""
 LAYERS = "layers"
 _FOLDERS = {"recipe": "", "profile": "profiles/", "layer": f"{LAYERS}/", "lock": f"{LOCKS}/"}
 """By kind: the folder of its documents below one of recipes."""
@@ -67,7 +67,7 @@ class Catalog:
     def __init__(self, recipes: tuple[Path, ...], envs: tuple[Path, ...]) -> None:
         self.recipes = recipes
         self.envs = envs
-        # Those that were read, for what is asked of them afterwards.
+        # The layers read so far, for later questions about them.
         self._layers: dict[str, model.Layer] = {}
 
     def names(self, kind: str) -> list[str]:
@@ -228,8 +228,8 @@ class Catalog:
     def detected(self, problems: Problems) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield the name of each platform, and the paths by which a host is known to be one.
 
-        Notes what is wrong in those that cannot be read, and leaves them out. In place of a user's
-        own with a shipped one's name, the shipped one is read: its hosts are no others.
+        Leaves out platforms that cannot be read, and notes their problems. For a user's platform
+        with the name of a shipped one, the shipped one is read: both describe the same hosts.
         """
         shipped = Catalog((), self.envs[-1:])
         for name in self.names("platform"):
@@ -250,7 +250,7 @@ class Catalog:
         return layer
 
     def checks(self, problems: Problems) -> model.Checks:
-        """Read the checks that every image has; of two files with one name the user's own stands.
+        """Read the checks that every image has; of two files of one name the user's own counts.
 
         Notes what is wrong in them.
         """
@@ -294,7 +294,7 @@ class Catalog:
         return sorted(variants.names(layer))
 
     def choices(self, name: str, parameter: str) -> list[str]:
-        """Return the values that a layer's parameter can be chosen of; none where it takes any."""
+        """Return the values that a layer's parameter accepts; empty if it accepts any."""
         self.parameters(name)
         return variants.choices(self._layers[name], parameter)
 
@@ -312,7 +312,7 @@ def open_catalog(own: Path | None = None, problems: Problems | None = None) -> C
     recipes, envs = [shipped_folder("recipes")], [shipped_folder("envs")]
     if own is not None:
         if not own.is_dir():
-            what, hint = "there is no such folder of recipes", "check --recipes"
+            what, hint = "folder of recipes not found", "check --recipes"
             raise InputError(Problem(what, str(own), hint=hint))
         _refuse_folder_of_layers(own)
         misnamed = _misnamed(own)
@@ -339,7 +339,7 @@ _MISNAMED = {
 
 
 def _refuse_folder_of_layers(own: Path) -> None:
-    """Raise ``InputError`` if a folder is one in the place of ``layers``, or that of a layer."""
+    """Raise ``InputError`` if a folder is a layer, or a folder of layers."""
     whole = own.resolve()
     layer = (own / "layer.yaml").is_file()
     recipes = any(own.glob("*.yaml")) and not layer

@@ -1,7 +1,7 @@
 """Hints for words of other programs: Apptainer, Docker, conda, pip, Slurm and torchrun.
 
-One table for all places in which a user writes such a word. It is read where a word is wrong, so a
-word that means something here is never refused because of it.
+One table for all places in which a user writes such a word. It is read only for a wrong word, so it
+never makes a valid word invalid.
 """
 
 import re
@@ -43,7 +43,7 @@ _STEPS = "leave it out: a step sees the files of its layer; --set and --secret p
 Rows = tuple[tuple[str, str], ...]
 _STARTING: Rows = (
     ("-B|--bind|-v|--volume|--mount", "export SINGULARITY_BIND={value}"),
-    ("--nv|--rocm|--gpus|--device", "leave it out: the platform says how an image sees the GPUs"),
+    ("--nv|--rocm|--gpus|--device", "leave it out: the platform decides how images see the GPUs"),
     ("-e|--env|--env-file", "export the variable: the container gets this shell's environment"),
     ("-C|--cleanenv|--contain|--containall|--no-home", _ENGINE),
     ("-w|--writable|--writable-tmpfs|--fakeroot", f"images are read-only; {_EXTEND}"),

@@ -40,9 +40,9 @@ def find_engine() -> Engine:
         path = process.find(name)
         if path is not None:
             return engine(path)
-    why = f"none of {', '.join(ENGINES)} is installed"
+    why = f"neither {' nor '.join(ENGINES)} is installed"
     hint = (
-        "make engine (in a checkout), or ask your system's support for Apptainer; "
+        "make engine (in a checkout), or ask your site's support for Apptainer; "
         "lumicontainer doctor lists what a build needs"
     )
     raise HostError(Problem("container engine not found", "PATH", why, hint))

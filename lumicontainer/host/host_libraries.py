@@ -1,11 +1,11 @@
 """Decide which libraries of the host an image needs beside those that its layers name.
 
 The libraries that layers name always come from the host. A dependency of theirs comes from the host
-if the image has no library of its name, or one that misses a version or a symbol. All are bound
-into one folder of the container, which its loader searches first. So the image's own files stay
-visible, and the list is the same for every distribution. A library that is opened by an absolute
-path (libfabric's provider cxi opens libcurl so) is also bound at that path, if the image has
-nothing there.
+if the image has no library of its name, or one without a version or a symbol that is needed. All
+are bound into one folder of the container, which its loader searches first. So the image's own
+files stay visible, and the list is the same for every distribution. A library that is opened by an
+absolute path (libfabric's provider cxi opens libcurl so) is also bound at that path, if the image
+has nothing there.
 
 The C library is never bound: all its parts and its loader must come from one build, and the loader
 is the image's. So the image's C library must have what the host's libraries require of it.
@@ -171,7 +171,7 @@ class _Work:
     def _open(self, library: Library, opener: Library) -> None:
         self.paths[library.path] = library
         self.origins[library.path] = opens = f"{opener.name} opens it"
-        self.reasons[library.path] = f"{opens} by this path, where the image has none"
+        self.reasons[library.path] = f"{opens} by this path, and the image has no such file"
         self.optional.add(library.path)
         self.queue.append((library,))
         self.follow(optional=True)

@@ -1,6 +1,6 @@
 """Find uv, and write what it reads: pip's sources, and stand-ins for packages that are there.
 
-Of the sources, those that refuse access are found: uv does not name them.
+Sources that refuse access are found here, because uv does not name them.
 """
 
 import json
@@ -28,16 +28,14 @@ _STRATEGY = {"--index-strategy": "unsafe-best-match"}
 STAND_IN = "in.the.image"
 """Marks the version of a stand-in for a package that the image has already."""
 NO_ACCESS = "no access to an index of packages"
-LOGIN = (
-    "put the password into ~/.netrc; the indexes are those of pip's configuration (pip config list)"
-)
+LOGIN = "put the password into ~/.netrc; the indexes are in pip's configuration (pip config list)"
 _REFUSED = {"401": "401 Unauthorized", "403": "403 Forbidden"}
 _SECONDS = 20
 """How long an index may take; the resolver has waited for it already."""
 
 
 def find_uv() -> Path | None:
-    """Return the uv of this Python's environment, else that of PATH; None where there is none."""
+    """Return the uv of this Python's environment, else the one on PATH; None if there is none."""
     own = Path(sys.executable).with_name("uv")
     return own if own.is_file() else process.find("uv")
 
@@ -119,10 +117,10 @@ def write_stand_in(
 
 
 def find_refusing_indexes(site: Site, package: str) -> Iterator[Problem]:
-    """Yield a warning for each index of pip that refuses access, of which a package is asked for.
+    """Yield a warning for each index of pip that refuses access to a requested package.
 
-    Of several indexes, uv and pip pass over such a one without a word, and take an older version of
-    another. If there is no other, they name it.
+    If there are other indexes, uv and pip skip such a one silently, and take an older version from
+    another. If there are none, they name it.
     """
     pip = site.pip
     extra = pip.get("extra-index-url", "").split()
@@ -136,7 +134,7 @@ def find_refusing_indexes(site: Site, package: str) -> Iterator[Problem]:
 
 
 def _ask(site: Site, index: str, package: str) -> str:
-    """Return the status of the page of a package; that of the index where it is 403.
+    """Return the status of a package's page; if it is 403, the status of the index.
 
     Some storages, such as PyTorch's, answer 403 for what they do not have.
     """

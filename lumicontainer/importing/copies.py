@@ -54,7 +54,7 @@ def why_not_copied(name: str, options: Mapping[str, str], rest: str) -> str:
 
 
 def is_pattern(name: str) -> bool:
-    """Return whether a name stands for those of several files."""
+    """Return whether a name stands for several files."""
     return any(letter in name for letter in "*?[")
 
 
@@ -73,7 +73,7 @@ class Copies:
         self.losses.lose(target, "/")
 
     def find(self, path: str) -> str:
-        """Return the name in the folder of what a path of the image is; empty if not known."""
+        """Return the name of an image's path in the context folder; empty if it is not known."""
         target = PurePosixPath(path)
         if len(path) > MAX_PATH:
             return ""
@@ -118,7 +118,7 @@ class Copies:
         """
         name = inner_name(source.lstrip("/") if source.startswith("/") else source)
         if not name and source.strip("./"):
-            why = "it leads out of the folder of what is imported"
+            why = "it leads out of the build context"
             self._refuse(line, _place(target, source), why)
             return
         if max(len(source), len(target)) > MAX_PATH:

@@ -99,11 +99,11 @@ def add_path(
         _put_before(draft, name, kept)
         key = "under 'path'" if name == "PATH" else "under 'prepend'"
         is_behind = bool(former.fullmatch(listed.partition(":")[0]))
-        line.note(CARRIED, f"{key}, before those of the image" if is_behind else key)
+        line.note(CARRIED, f"{key}, before the image's own" if is_behind else key)
 
 
 def _put_before(draft: Draft, name: str, folders: Sequence[str]) -> None:
-    """Add folders to ``path`` or ``prepend``, before those of earlier lines."""
+    """Add folders to ``path`` or ``prepend``, in front of earlier lines' folders."""
     former = draft.path if name == "PATH" else draft.prepend.setdefault(name, [])
     known = {*former, *(_SYSTEM if name == "PATH" else ())}
     former[:0] = [each for each in folders if each not in known]

@@ -38,7 +38,7 @@ _INSTEAD: Mapping[str, str] = {
     r"(poetry|pdm|pixi)\.lock|pixi\.toml|pipfile(\.lock)?|conda-lock\.ya?ml": (
         "let the tool that wrote it export requirements.txt or environment.yml"
     ),
-    r"setup\.(py|cfg)": "write what it requires to a requirements.txt: no code of it is run",
+    r"setup\.(py|cfg)": "write its dependencies to a requirements.txt: none of its code is run",
     r"(docker-)?compose\.ya?ml": "name the Dockerfile that it builds",
 }
 """By the names of files that are not read: what to do instead."""
@@ -84,7 +84,7 @@ def context_for(file: Path, named: Path | None) -> Path:
 
 
 def name_for(file: Path) -> str:
-    """Return a name for the recipe: the file's own, else that of its folder."""
+    """Return a name for the recipe: the file's own, else its folder's."""
     stem = re.sub(
         r"\.(def|sdef|ya?ml|txt|in|pip|lst|list|toml|lock|dockerfile|containerfile)$",
         "",

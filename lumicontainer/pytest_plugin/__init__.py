@@ -20,7 +20,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     levels = ("quick", "full", "perf")
     summary = "the checks to run: quick, full or perf (default: %(default)s)"
     group.addoption(LEVEL, metavar="LEVEL", choices=levels, default="quick", help=summary)
-    summary = "where it runs (default: the platform of this host)"
+    summary = "the platform on which it runs (default: this host's)"
     group.addoption(PLATFORM, metavar="NAME", help=summary)
 
 

@@ -46,7 +46,7 @@ def read_layer(
 ) -> model.Layer | None:
     """Read a layer; ``stem`` is the name of its folder, ``files`` are the others in it.
 
-    Where they are None the layer is read without them, which is quicker: it has no checks then.
+    If they are None, the layer is read without its files and has no checks, which is quicker.
     """
     before = len(problems.noted)
     folder = file.removesuffix("/layer.yaml")
@@ -138,7 +138,7 @@ def _check_values(content: model.Content, problems: Problems) -> None:
 
 
 def _check_agent(base: model.Bootstrap, layer: model.Layer, problems: Problems) -> None:
-    """Note the keys that a bootstrap's agent needs, and those of another agent."""
+    """Note keys that a bootstrap's agent lacks, and keys of another agent."""
     local = {"file": base.file, "sha256": base.sha256}
     registry = {"docker_image": base.image}
     of_file = base.agent == LOCALIMAGE
@@ -163,7 +163,7 @@ def _parameters(layer: model.Layer, problems: Problems) -> Iterator[model.Parame
     for each in layer.parameters:
         if each.name in {*RESERVED, "version"} or each.name.startswith(("LD_", "BASH_FUNC")):
             what = f"a parameter cannot be named '{each.name}'"
-            why = "that name has a meaning of its own in the build"
+            why = "the build gives that name another meaning"
             problems.add(what, each.place, why=why, hint="choose another name")
             continue
         if each.choices and each.type not in ("string", LAYERS):
@@ -191,8 +191,8 @@ def _judge_files(
 ) -> None:
     """Note what is wrong with the files of a layer, whose layer.yaml is ``file`` with this text.
 
-    ``scripts`` are the files that are run, with the place that names each; those that none names
-    need not be there.
+    ``scripts`` are the files that are run, with the place that names each; scripts that nothing
+    names may be missing.
     """
     folder = file.removesuffix("layer.yaml")
     contents = {each.name: each.content for each in files}
@@ -254,7 +254,7 @@ def _refuse_lost_checks(files: Sequence[model.LayerFile], folder: str, problems:
 def _misspelled(files: Sequence[model.LayerFile], text: bytes) -> Iterator[tuple[str, str]]:
     """Yield names that nothing mentions, with the known name of which each is a near miss.
 
-    Where the known one is there too, the other name is meant.
+    If the known name is mentioned too, the other one is meant.
     """
     tops = dict.fromkeys(file.name.partition("/")[0] for file in files)
     folders = {file.name.partition("/")[0] for file in files if "/" in file.name}

@@ -112,7 +112,7 @@ class InstalledWheel:
 
 
 def require_same(folder: Path, files: foreign.Sizes, wheels: Iterable[Path]) -> None:
-    """Raise ``StepError`` if the installed ``files`` of a folder differ from those of wheels."""
+    """Raise ``StepError`` if the installed ``files`` of a folder differ from the wheels' files."""
     owners: dict[str, list[InstalledWheel]] = {}
     read = [InstalledWheel(each).read() for each in wheels]
     programs = {path for each in read for path in each.programs}
@@ -137,7 +137,7 @@ def require_same(folder: Path, files: foreign.Sizes, wheels: Iterable[Path]) -> 
     missing = (path for path in owners if path not in files and path not in programs)
     faults += [f"{path!a} of {owners[path][0].path.name} is missing" for path in missing]
     if faults:
-        what, why = "the installed files are not those of the packages", "\n".join(faults[:5])
+        what, why = "the installed files differ from the packages' files", "\n".join(faults[:5])
         raise StepError(
             Problem(what, why=why, hint="choose another version of it, or leave it out")
         )

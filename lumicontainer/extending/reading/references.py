@@ -99,7 +99,7 @@ def _of_git(known: Reference, place: str) -> Reference | Fault:
     shown = without_secrets(url)
     if scheme != HTTPS:
         hint = "clone it, and name its folder: ./FOLDER"
-        return Fault(f"cannot fetch '{shown}'", "git is asked by https alone", hint)
+        return Fault(f"cannot fetch '{shown}'", "git repositories are fetched by https only", hint)
     if wrong := find_url_fault(url):
         return wrong
     if (at and not _REVISION.fullmatch(revision)) or ".." in revision:

@@ -28,9 +28,7 @@ _SENTENCE = re.compile(r"(?<=[.)])\s+(?=(?:Because|And because|hint:)\s)")
 _STEP = re.compile(r"\s+from \(\d+\)|\s+\(\d+\)$", re.M)
 """The number of a sentence, and how others name it."""
 _MOST_LINES, _WIDTH = 10, 100
-_INDEXES = (
-    "the indexes are those of pip's configuration (pip config list) and of files of requirements"
-)
+_INDEXES = "the indexes are in pip's configuration (pip config list) and in files of requirements"
 
 
 def explain_single(

@@ -40,7 +40,7 @@ def read_project(draft: Draft, name: str) -> None:
     text, data = _read(draft, name)
     project = data.get("project", {})
     if "project" not in data or not isinstance(project, dict):
-        hint = "list what it requires under [project] (PEP 621), or name a requirements.txt"
+        hint = "list its dependencies under [project] (PEP 621), or name a requirements.txt"
         if "poetry" in data.get("tool", {}):
             hint = "write it for pip: poetry export --output requirements.txt, and import that"
         raise InputError(Problem("expected a project with dependencies", name, hint=hint))

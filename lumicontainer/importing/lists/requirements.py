@@ -37,9 +37,7 @@ _CONFIG_FILE = "config_file"
 _COMMAND = re.compile(r"(?:sudo|pip[\d.]*|python[\d.]*|uv|conda|mamba|apt|apt-get) ")
 _LIMITS = ("constraint", "build_constraint", "override")
 _COMPILES = ("--no-binary", "--no-binary-package")
-_PROJECT = (
-    "it installs a project with what that requires; name what it requires, and bind your code"
-)
+_PROJECT = "it installs a project with its dependencies; name the dependencies, and bind your code"
 
 
 def read_requirements(draft: Draft, name: str, seen: Sequence[str] = ()) -> None:
@@ -75,7 +73,7 @@ def _add_option_of_line(line: FileLine, option: Option, seen: Sequence[str]) -> 
     if name in FILES:
         named = inner_name(str(PurePosixPath(line.file).parent / value))
         if not named:
-            line.refuse("the file is not below the folder of what is imported")
+            line.refuse("the file is outside the build context")
             return
         read_named(line, named, partial(read_requirements, seen=seen), seen)
     elif name in EDITABLE:
@@ -292,7 +290,7 @@ def url_source(url: str, file: str = "") -> dict[str, str]:
 
 
 def added_source(url: str, checksum: str) -> dict[str, str]:
-    """Return a source to fill in for the URL of ADD, which may be that of a repository."""
+    """Return a source to fill in for the URL of ADD, which may name a repository."""
     address, _, revision = url.partition("#")
     if address.endswith(".git"):
         return git_source(f"{address}@{revision.partition(':')[0]}" if revision else address)

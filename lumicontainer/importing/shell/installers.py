@@ -1,4 +1,4 @@
-"""Read the commands that install packages: those of apt, pip, uv and conda."""
+"""Read the commands of apt, pip, uv and conda that install packages."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -24,14 +24,14 @@ _FIRST = 3
 """Words among which ``pip`` of ``uv pip`` is."""
 _VERBS = re.compile(r"install|create|sync|add|update|env")
 _DRY_RUN = {"--dry-run", "-s", "--simulate"}
-_PROJECT = "name what the project requires, and bind your code"
+_PROJECT = "name the project's dependencies, and bind your code"
 
 
 class Places(NamedTuple):
     """Find files of the image by the words of a command."""
 
     name_of: Callable[[str], str]
-    """Return the name in the folder of what is imported; empty if it is not from there."""
+    """Return the name of a path in the context folder; empty if it is not from there."""
     lost: Callable[[str], Lost | None]
     """Return what a word names that is not there."""
 

@@ -23,7 +23,7 @@ variables of srun, mpiexec or mpirun. Then the program replaces it. Under torchr
 nothing. Without a launcher the program is one process. If Slurm starts one task a node with
 several GPUs, torchrun starts a rank for each GPU, and each rank runs lumi-entry. MASTER_ADDR,
 MASTER_PORT and OMP_NUM_THREADS stay as you set them. If the platform lists the cores next to each
-GPU, lumi-entry binds each rank to the cores of its GPU (that of its LOCAL_RANK)."""
+GPU, lumi-entry binds each rank to the cores of its GPU (number LOCAL_RANK)."""
 _END = """\
   srun -N2 --ntasks-per-node=8 --gpus-per-node=8 singularity exec IMAGE lumi-entry train.py
   srun -N2 --ntasks-per-node=1 --gpus-per-node=8 singularity exec IMAGE lumi-entry train.py

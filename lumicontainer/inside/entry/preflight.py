@@ -124,7 +124,7 @@ def check(context: Context) -> None:
 
 
 def gpus(context: Context) -> str:
-    """Compare the GPUs of the kernel with those of the platform, and check their permissions.
+    """Compare the kernel's GPUs with the platform's, and check their permissions.
 
     GPUs that Slurm hides from the task (a job with a part of a node) count as present.
     """
@@ -179,7 +179,7 @@ def names(context: Context) -> str:
         context.notes.append(
             f"warning: the name service of {os.uname().nodename} took {took:.1f} s for {address} "
             "(getnameinfo): each rank asks it for each connection, so many ranks may not meet "
-            "(the nodes' addresses belong into /etc/hosts; tell the site)"
+            "(the nodes' addresses belong in /etc/hosts; tell the site)"
         )
     return f"{address} in {took:.2f} s"
 

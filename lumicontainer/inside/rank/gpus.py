@@ -136,7 +136,7 @@ def _note_one_gpu(context: Context, visible: Visible) -> None:
     else:
         text = "which is number 0 to it: a program that uses number LOCAL_RANK=1 finds none"
     names = " ".join(visible.names)
-    context.notes.append(f"{head}, {text} (unset {names}: each rank uses that of its LOCAL_RANK)")
+    context.notes.append(f"{head}, {text} (unset {names}: each rank uses GPU number LOCAL_RANK)")
 
 
 def _too_few(context: Context, visible: Visible, ranks: int) -> LaunchError:

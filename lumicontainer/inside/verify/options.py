@@ -108,7 +108,7 @@ def choose_checks(checks: Sequence[Check], level: str, names: Sequence[str]) -> 
         names_all = "lumi-verify --level perf --list"
         why = f"the image has {len(checks)} checks"
         hint = f"did you mean {' or '.join(near)}? {names_all}" if near else names_all
-        raise LaunchError(f"check not found: '{missing[0]}'", "-k", why, hint)
+        raise LaunchError(f"check '{missing[0]}' not found", "-k", why, hint)
     return [each for each in checks if any(_named(each["name"], name, every) for name in names)]
 
 

@@ -14,7 +14,7 @@ _HEAD = """\
 
 `make schemas` writes this page from `lumicontainer/jobs/lint/rules.yaml`.
 [Jobs](jobs.md#lint-a-script) says how to use the rules. Words in capitals stand for values of the
-script or of the platform. `--fix` corrects what the last column says.
+script or of the platform. `--fix` makes the change in the last column.
 
 | rule | level | finding | reason | fix |
 |---|---|---|---|---|

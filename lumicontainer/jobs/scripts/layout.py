@@ -136,7 +136,7 @@ def _faults(
     layout: NodeLayout, demand: Demand, partitions: Sequence[Partition]
 ) -> Iterator[Problem]:
     if layout.gpus and layout.tasks > layout.gpus:
-        what = f"{layout.tasks} tasks of a node have {units.count(layout.gpus, 'GPU')}"
+        what = f"{layout.tasks} tasks per node share {units.count(layout.gpus, 'GPU')}"
         hint = f"write --ntasks-per-node {layout.gpus}, or ask for more GPUs"
         yield Problem(what, "--ntasks-per-node", "each rank needs a GPU", hint)
     if layout.partition is None:

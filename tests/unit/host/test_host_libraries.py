@@ -230,7 +230,7 @@ def test_a_library_that_is_opened_by_its_path_is_seen_at_that_path(world: World)
         CURL: CURL,
     }
     assert str(closure.mounts[-1]) == CURL
-    why = "libfabric.so.1 opens it by this path, where the image has none"
+    why = "libfabric.so.1 opens it by this path, and the image has no such file"
     assert whys(closure)["libcurl.so.4"] == why
 
 

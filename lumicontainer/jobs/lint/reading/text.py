@@ -24,7 +24,7 @@ def refuse_other_content(file: str, data: bytes) -> None:
             line = data.count(b"\n", 0, error.start) + 1
             why = f"line {line} is not UTF-8"
     if why:
-        hint = "name batch scripts, as sbatch takes them"
+        hint = "name a batch script, such as job.sh"
         raise InputError(Problem("cannot lint the script", file, why, hint))
 
 

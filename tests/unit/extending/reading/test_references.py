@@ -46,8 +46,8 @@ def test_a_repository_is_named_as_for_pip(word: str, expected: Reference) -> Non
     ("word", "says"),
     [
         ("mine @ git+ssh://git@a.example/b", "name its folder: ./FOLDER"),
-        ("git+git@a.example:b", "git is asked by https alone"),
-        ("git+ext::sh -c touch% x", "git is asked by https alone"),
+        ("git+git@a.example:b", "git repositories are fetched by https only"),
+        ("git+ext::sh -c touch% x", "git repositories are fetched by https only"),
         ("git+file:///srv/b", "name its folder: ./FOLDER"),
         (f"mine @ git+https://me:secret@a.example/b@{COMMIT}", "would be kept"),
         (f"git+{GIT}@--upload-pack=x", "invalid revision"),

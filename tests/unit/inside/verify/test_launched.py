@@ -201,7 +201,7 @@ def test_a_rank_that_does_not_find_rank_0_says_where_it_looked(
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("-k", "nothing"), 2, "check not found: 'nothing'"),
+        (("-k", "nothing"), 2, "check 'nothing' not found"),
         (("--json", "/nowhere/x.json"), 2, "cannot write '/nowhere/x.json'"),
         (("--list",), 0, ""),
     ],

@@ -60,7 +60,7 @@ def test_a_platform_that_says_nothing_of_its_slurm_leaves_it_to_slurm() -> None:
         (Demand(gpus=17), ["3 nodes cannot share 17 GPUs evenly", "--gpus 16"]),
         (Demand(nodes=1, gpus=16), ["1 node of 8 GPUs cannot give 16"]),
         (Demand(gpus=1, partition="standard"), ["the partition has no GPUs"]),
-        (Demand(tasks=16), ["16 tasks of a node have 8 GPUs", "--ntasks-per-node 8"]),
+        (Demand(tasks=16), ["16 tasks per node share 8 GPUs", "--ntasks-per-node 8"]),
         (Demand(nodes=1025), ["standard-g runs jobs of 1024 nodes at most", "--nodes 1024"]),
         (
             Demand(minutes=DAY // 2, partition="dev-g"),
