@@ -12,7 +12,7 @@ HOME = "/opt/lumicontainer"
 STAGE = f"{HOME}/.stage"
 """In the image itself, so that neither the host's /tmp nor its size matters; removed again."""
 WHEELS = f"{HOME}/.wheels"
-"""Where a plain build keeps the wheels between compiling and installing; removed again."""
+"""The folder in which a plain build keeps wheels from compiling to installing, then removed."""
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 STEM = r"\w[\w.+-]*"
 """Names of recipes, profiles and platforms, and so of their files: the name stands in

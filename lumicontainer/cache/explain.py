@@ -24,7 +24,7 @@ class Needed:
     """The digest of the tree below it; None if that is not known yet."""
     state: str
     publisher: str = ""
-    """Who published it, if it is in the shared cache."""
+    """Its publisher, if it is in the shared cache."""
 
     @property
     def name(self) -> str:
@@ -109,7 +109,7 @@ def walk(
 
 
 def stack_of(plan: Plan, look: Callable[[str], Entry | None]) -> Iterator[Entry]:
-    """Yield the layers of a plan from the base up, until ``look`` knows none of the next name."""
+    """Yield the layers of a plan from the base up, until ``look`` finds none of a name."""
     parent = ""
     for key in plan.keys:
         entry = look(object_name(key, parent))

@@ -17,7 +17,7 @@ class Damaged(Exception):  # noqa: N818 - callers catch it
 def prove(folder: Path, name: str = "") -> None:
     """Raise ``Damaged`` if a byte of an object differs, ``FileNotFoundError`` if it is missing.
 
-    ``name`` is its name if that of the folder differs. Raises ``OSError`` if the system cannot read
+    ``name`` is its name if the folder has another one. Raises ``OSError`` if the system cannot read
     it, such as a client that lost its server for a moment.
     """
     if not folder.is_dir():

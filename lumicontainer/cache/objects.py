@@ -9,7 +9,7 @@ from typing import Any
 
 LAYER, INDEX, ENTRY, SUMS = "layer.squashfs", "files.json", "entry.json", "sums"
 IMAGE = "image"
-"""In the layer of a base that is an image file: where the data are that the layer does not have."""
+"""In the layer of a base that is an image file: the place of the data that stay in that file."""
 IN_PLACE, PACKED = "in the file", "packed again"
 FILES, PACKED_IMAGE, GZIP_IMAGE = "files", "image", "gzip image"
 """The kinds of objects made of an image file: the index, and the file system packed again."""
@@ -36,7 +36,7 @@ class Entry:
     used: float = field(compare=False)
     """The time of its last use, in seconds since 1970."""
     publisher: str = field(default="", compare=False)
-    """Who vouches for an object of a shared cache."""
+    """The user or the key that vouches for an object of a shared cache."""
 
     @property
     def tree(self) -> str:
@@ -55,7 +55,7 @@ class Entry:
 
     @property
     def image_form(self) -> str:
-        """Return where the data of a base's image file are; empty if its layer has them."""
+        """Return the place of the data of a base's image file; empty if its layer has them."""
         try:
             return (self.folder / IMAGE).read_text().strip()
         except OSError:
@@ -103,7 +103,7 @@ def parse_entry(folder: Path, about: bytes, sums: bytes, *, size: int, used: flo
 
 
 def parse_facts(about: bytes) -> dict[str, Any]:
-    """Return what an object says about itself; raise ``ValueError`` if that is damaged."""
+    """Return the record of an object; raise ``ValueError`` if the record is damaged."""
     try:
         data = json.loads(about)
         facts = {each: data[each] for each in ("key", "step", "kind", "parent", "inputs")}

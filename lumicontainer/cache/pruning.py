@@ -50,5 +50,5 @@ def prune(
 
 
 def _last_use(each: Prunable) -> float:
-    """Return the time of the last use; that of a wrong clock counts as long ago."""
+    """Return the time of the last use; a time by a wrong clock counts as long ago."""
     return each.used if math.isfinite(seconds_since(each.used)) else 0

@@ -52,7 +52,7 @@ _INDEX = readers.checked(
 
 
 class LockEntry(NamedTuple):
-    """Hold one pin of a layer, or why there is none."""
+    """Hold one pin of a layer, or the reason why it is missing."""
 
     kind: str
     name: str
@@ -64,7 +64,7 @@ class LockEntry(NamedTuple):
     origin: Line = ""
     """The place where the pin was found."""
     index_url: Annotated[str, _INDEX, "index"] = ""
-    """The URL of its index of Python packages, where it is not the configured one."""
+    """The URL of its index of Python packages, unless it is the configured one."""
     dependency: bool = False
     """Whether another package needs it, and the recipe does not name it."""
     builds: Line = ""

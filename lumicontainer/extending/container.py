@@ -42,7 +42,7 @@ class Mounts(NamedTuple):
     """A folder of this container alone. It gets the temporary files, and uv's cache."""
     reads: tuple[Path, ...] = ()
     changes: tuple[Path, ...] = ()
-    """Folders of the user's own code, where its build may write."""
+    """Folders of the user's own code, in which its build may write."""
 
 
 @dataclass(frozen=True)

@@ -62,12 +62,12 @@ class Order(NamedTuple):
     """The packages of the image that may be replaced."""
     command: str
     build_date: str = ""
-    """The date of a new image; empty for that of the image, if it names one."""
+    """The date of a new image; empty for the old image's date, if it names one."""
 
     def key(self, digests: Sequence[str] | None = None) -> str:
         """Return the key of the extension.
 
-        ``digests`` are those of its sources if they were copied; else they are read here.
+        ``digests`` are its sources' if they were copied; otherwise they are read here.
         """
         added = self.additions
         if digests is None:
@@ -219,7 +219,7 @@ def build_extension(
         site = _site_of(order, progress)
         seen = look_at_image(order.image)
         prepared = _prepare(order, folder, site, progress)
-        # Later files may change: the user's, or those of code whose backend runs.
+        # Later files may change: the user's, or the files of code whose backend runs.
         key = order.key([each.digest for each in prepared.sources])
         container = open_container(order.image, folder, site, order.additions.code)
         with progress.step("resolve") as task:

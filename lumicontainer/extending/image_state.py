@@ -17,7 +17,7 @@ class ImageState(NamedTuple):
     facts: Facts
 
     def require_same(self) -> None:
-        """Raise ``LockError`` if the image was replaced: the packages are those of the old one."""
+        """Raise ``LockError`` if the image was replaced: the packages fit the old one."""
         if file_state(self.image) == self.state and image_id(self.image) == self.identity:
             return
         what, why = "the image was replaced meanwhile", "the packages were chosen for the old one"

@@ -33,7 +33,7 @@ _PACKAGES = "packages.json"
 _RECORDS = (f"{HOME}/{_PACKAGES}", f"{HOME}/{MANIFEST}")
 _PROGRAM = f"{HOME}/lib/lumi_inside/image/user_software.py"
 _ENVIRONMENT = "/.singularity.d/env/91-user-software.sh"
-"""The engines read these files in the order of their names; 90 is that of ``%environment``."""
+"""The engines read these files in the order of their names; 90 is ``%environment``."""
 _NUMBER = re.compile(r"[0-9]{2}")
 _MOST_LAYERS = 100
 """Python puts them on its path in the order of their names, which have two digits."""
@@ -106,7 +106,7 @@ def _describe(before: ImageState, record: Record, lock: str, packed: Path) -> De
 
 
 def _fill(layer: Path, tree: Path, root: Node, before: ImageState, record: Record) -> None:
-    """Move the packages to their place, beside what the image needs to find and list them."""
+    """Move the packages to their place, with the files by which the image finds and lists them."""
     image = before.image
     packages = f"{LAYERS}/{next_number(image, root):02}"
     own = records.is_recorded(image)
@@ -120,7 +120,7 @@ def _fill(layer: Path, tree: Path, root: Node, before: ImageState, record: Recor
 
 
 def next_number(image: Path, root: Node) -> int:
-    """Return the number of the next layer of packages; those of the image may have gaps."""
+    """Return the number of the next layer of packages; the image's numbers may have gaps."""
     earlier = find_node(root, LAYERS)
     names = [name.decode(errors="replace") for name in earlier.children] if earlier else []
     number = max((int(name) for name in names if _NUMBER.fullmatch(name)), default=-1) + 1
@@ -171,7 +171,7 @@ def require_folders(image: Path, root: Node, path: str) -> None:
 
 
 def _sums(text: bytes, changed: Mapping[str, bytes]) -> bytes:
-    """Return the list of hashes of an image's records with those of changed files."""
+    """Return the list of hashes of an image's records, with the hashes of changed files."""
     digests = {
         f"./{name}".encode(): hashlib.sha256(each).hexdigest().encode()
         for name, each in changed.items()

@@ -71,7 +71,7 @@ def _files(notes: Path) -> Iterator[str]:
 
 
 def _is_empty(notes: Path) -> bool:
-    """Return whether a package has neither files nor needs."""
+    """Return whether a package has neither files nor dependencies."""
     if any(not path.startswith(f"{notes.name}/") for path in _files(notes)):
         return False
     text = (notes / "METADATA").read_text("utf-8", "replace").partition("\n\n")[0]

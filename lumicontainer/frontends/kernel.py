@@ -18,7 +18,7 @@ from lumicontainer.system import budget, process
 from lumicontainer.verify.local import Host
 
 _CONNECTION = "{connection_file}"
-"""The word that Jupyter replaces by the path of the file that says where it listens."""
+"""The word that Jupyter replaces with the path of its connection file."""
 _REPLACED = re.compile(r"\{(connection_file|prefix|resource_dir)\}")
 _METADATA = """
 import sys
@@ -38,7 +38,7 @@ Files of the current folder are no modules to it; Python before 3.11 has no opti
 
 
 def kernels_folder(prefix: Path | None, environment: Mapping[str, str]) -> Path:
-    """Return the folder where Jupyter looks for the user's kernels, or for those of ``prefix``."""
+    """Return the folder in which Jupyter looks for the user's kernels, or the one in ``prefix``."""
     if prefix:
         return prefix.absolute() / "share/jupyter/kernels"
     data = environment.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")  # noqa: PTH111

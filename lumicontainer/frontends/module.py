@@ -74,7 +74,7 @@ def module_of(image: Path, needs: Needs, variables: Mapping[str, str]) -> Module
 
 
 def _version(image: Path, name: str, record: Mapping[str, Any]) -> str:
-    """Return what the name of the file adds to that of the recipe, else the profile or platform."""
+    """Return what the file's name adds to the recipe's, else the profile or the platform."""
     if image.stem.startswith(f"{name}-"):
         return image.stem.removeprefix(f"{name}-")
     return str(record.get("profile") or record["platform"]["name"])
@@ -100,7 +100,7 @@ def _programs(image: Path) -> tuple[str, ...]:
 
 
 def write_modules(modules: Sequence[Module], prefix: Path, *, tcl: bool) -> Iterator[Path]:
-    """Write modules, of which the last of a name becomes the default; yield the changed files.
+    """Write modules, the last of each name as the default; yield the changed files.
 
     Raises ``InputError`` for all files that belong to another program.
     """

@@ -1,4 +1,4 @@
-"""Write files among those of other programs, and replace none of theirs."""
+"""Write files into folders of other programs, and replace no file of theirs."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -51,7 +51,7 @@ def _beginning(path: Path) -> str:
 
 
 def write_files(files: Iterable[OwnFile]) -> Iterator[Path]:
-    """Write what differs from what is there, each in one step; yield the paths of files."""
+    """Write the files that differ, each in one step; yield their paths."""
     for each in files:
         if _is_there(each):
             continue

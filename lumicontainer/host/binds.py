@@ -143,7 +143,7 @@ def takes_of_host(record: Mapping[str, Any], platform: Platform) -> bool:
 def _host_files(record: Mapping[str, Any], platform: Platform) -> _HostFiles:
     """Return what an image takes of its host.
 
-    Where nothing is bound, an image of another platform runs with its own files only.
+    An image of another platform runs with its own files only if nothing is bound.
     """
     if not platform.binds and record["platform"]["name"] != platform.name:
         return _HostFiles((), ())

@@ -2,7 +2,7 @@
 
 Engines pass on the variables that name a bundle, but not its file. In the container the path is
 missing, or is a bundle of the image without the site's CA. So each file is bound read-only at a
-path of its own, and its variables name that path.
+separate path, which its variables name.
 """
 
 import configparser

@@ -38,7 +38,7 @@ class Repository(NamedTuple):
     """Hold a repository, and how to run git for it."""
 
     url: str
-    """Where it is, which may be a mirror."""
+    """The URL to fetch from, which may be a mirror's."""
     folder: Path
     """A folder for a copy, which is removed afterwards."""
     git: Callable[..., str]

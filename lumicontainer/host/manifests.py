@@ -1,6 +1,6 @@
 """Read what a registry says about an image, and keep an image that was saved.
 
-Manifests, indexes and configurations are those of the OCI image specification. Their bytes have
+Manifests, indexes and configurations follow the OCI image specification. Their bytes have
 been compared with a digest, or are what a tag names; nothing else about them is trusted.
 """
 

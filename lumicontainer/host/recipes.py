@@ -31,7 +31,7 @@ def resolve_recipe(
 ) -> Resolved:
     """Read a recipe, named or by its file, and decide every value of its image.
 
-    ``platform`` is by default that of this host. ``values`` are texts ``layer.parameter=value``.
+    ``platform`` is this host's by default. ``values`` are texts ``layer.parameter=value``.
     ``recipes`` is a folder of your own, searched first. ``locked`` takes the pins of the lock.
 
     Raises ``InputError`` with all problems, and ``LockError`` for a missing or incomplete lock.
@@ -115,7 +115,7 @@ def word_of(recipe: str, folder: Path | None) -> str:
 
 
 def find_platform(catalog: Catalog, name: str | None) -> Platform:
-    """Read the platform of a name, by default that of this host."""
+    """Read a platform by its name, by default this host's."""
     return catalog.platform(name or detect_platform(catalog))
 
 

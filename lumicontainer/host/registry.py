@@ -45,7 +45,7 @@ class _Blobs(NamedTuple):
 def pinned_image(image: str, mirrors: Mapping[str, str], trust: Path | None) -> str:
     """Return an image by its digest, in place of the tag: engines refuse both side by side.
 
-    ``trust`` are the certificates of the site. Raises ``DownloadError`` where no registry answers.
+    ``trust`` are the certificates of the site. Raises ``DownloadError`` if no registry answers.
     """
     where = mirrored_image(whole_image(image), mirrors)
     manifest = _manifest(where, image, plain=plain_registry(image, mirrors), trust=trust)

@@ -123,7 +123,7 @@ def _trust(pip: Mapping[str, str]) -> Path | None:
 def is_bundle(path: str, name: str) -> bool:
     """Return whether there is a file at a path, which ``name`` gives.
 
-    Raises ``HostError`` where that cannot be seen, or where the user may not read the file.
+    Raises ``HostError`` if that cannot be seen, or if the user may not read the file.
     """
     try:
         if not path or kind(Path(path).stat().st_mode):

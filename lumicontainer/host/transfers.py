@@ -80,7 +80,7 @@ NO_LOGIN = Login()
 
 @dataclass(frozen=True)
 class Client:
-    """Ask servers that the certificates in ``trust`` prove, those of the system if None.
+    """Ask servers that the certificates in ``trust`` prove, or the system's if it is None.
 
     ``login`` is what the user has for the server, if anything. Errors are ``OSError``,
     ``ValueError`` and ``HTTPException``. Threads may share a client.

@@ -141,9 +141,9 @@ class Slices:
         self._pool.shutdown(cancel_futures=True)
 
     def keep(self, recorded: Iterable[Part], ranges: Sequence[tuple[int, int, int]]) -> None:
-        """Take the recorded parts of an image of which ranges will be copied here.
+        """Take the recorded parts of an image from which ranges will be copied here.
 
-        A range has its begin there, its place here and its size; none has the superblock. Parts
+        A range has its start there, its place here and its size; no range has the superblock. Parts
         that are copied whole are not hashed again: one that was damaged there, or while it was
         copied, differs from its record here too.
         """
@@ -291,7 +291,7 @@ class _Reading:
             if one.offset != sif_format.DESCRIPTOR_OFFSET:
                 yield from self._not_zero(one.end, other.offset)
                 continue
-            # Engines fill the free rows after those of the build; ``_after`` checks these.
+            # Engines fill the free rows after the build's; ``_after`` checks these.
             size = sif_format.DESCRIPTOR_SIZE
             for number, row in enumerate(self.rows):
                 start = one.offset + number * size

@@ -116,7 +116,7 @@ def _versions(names: Sequence[str], read: Callable[[str], str]) -> Iterator[tupl
 
 
 def _debian_versions(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the versions in a list of Debian's packages, of which blank lines end each."""
+    """Yield the versions in a list of Debian's packages, each of which ends with a blank line."""
     for paragraph in text.split("\n\n"):
         versions = {bool(line[1]): line[1] or line[2] for line in _DEBIAN.finditer(paragraph)}
         if len(versions) == len(("name", "version")):

@@ -9,7 +9,7 @@ from lumicontainer.system.files.recipe_folder import read_text
 
 _IGNORE = ".dockerignore"
 _MOST = 6
-"""How many folders above the file are looked at."""
+"""The number of folders above the file that are examined."""
 _FOLDERS = "(?:[^/]*+/)*?"
 
 

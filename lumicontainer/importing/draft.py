@@ -110,7 +110,7 @@ class Draft:
     """The lines of variables by which pip and uv choose an index."""
 
     def is_layer(self) -> bool:
-        """Return whether anything was found for a layer of its own."""
+        """Return whether anything was found for a new layer."""
         return any((self.apt, self.python, self.environment, self.path, self.prepend, self.script))
 
     def has_file(self, name: str) -> bool:

@@ -17,7 +17,7 @@ _WORD = re.compile(
 )
 """A word of a shell, with its quotes and arithmetic."""
 HEREDOC = re.compile(r"""\d*<<(?P<tabs>-?)(?P<quote>["']?)(?P<escape>\\?)([^<\s"'\\]+)(?P=quote)""")
-"""A word that begins a heredoc of a Dockerfile: none of another form does."""
+"""A word that begins a heredoc of a Dockerfile; no other form does."""
 _WITHHEREDOCS = ("RUN", "COPY", "ADD", "ONBUILD")
 
 

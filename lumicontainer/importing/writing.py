@@ -99,7 +99,7 @@ def _refuse_large(file: str, files: Mapping[str, LayerFile]) -> None:
 
 
 def _missing(draft: Draft) -> str:
-    """Return the key of a recipe that names what the image does not have; empty for nothing."""
+    """Return the key of a recipe that names what the image lacks; empty if it lacks nothing."""
     texts = (f"{each.missing} ({each.file}:{each.line})" for each in draft.missing())
     rows = "".join(f"  - {json.dumps(_shown(each), ensure_ascii=False)}\n" for each in texts)
     return f"{_MISSING}{rows}" if rows else ""

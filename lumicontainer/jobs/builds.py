@@ -82,7 +82,7 @@ class CompileJobs:
     running: set[asyncio.Future[int]] = field(default_factory=set)
 
     async def compile(self, layer: str, memory_per_job: int, task: Task) -> None:
-        """Compile a layer in a job of its own; cancel the job if this is cancelled.
+        """Compile a layer in a separate job; cancel the job if this is cancelled.
 
         If the node of the job dies, send one more job. If that dies too, or Slurm ends a job, wait
         for the other jobs, whose wheels the next build takes.

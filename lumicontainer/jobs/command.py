@@ -61,7 +61,7 @@ class CommandJob:
     marks: Sequence[Path] = ()
     """Files that the job must find, and removes."""
     name: str = ""
-    """The name of the job; empty for that of the folder."""
+    """The name of the job; empty for the folder's name."""
 
 
 def run(job: CommandJob, listener: Listener) -> int:

@@ -83,7 +83,7 @@ def mark_beside(output: Path, folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def partial_image(output: Path, folder: Path | None) -> Iterator[Path]:
-    """Yield a temporary file for an image; ``folder`` is that of the job of this process, if any.
+    """Yield a temporary file for an image; ``folder`` is the folder of this process's job, if any.
 
     Raises ``JobError`` if the command that sent the job has given it up.
     """

@@ -1,4 +1,4 @@
-"""Compare the partitions that a platform describes with those of this host's Slurm."""
+"""Compare the partitions that a platform describes with this host's Slurm."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -112,7 +112,7 @@ def require(hint: str) -> None:
 
 
 def check(options: Sequence[str], partition: str) -> None:
-    """Raise ``JobError`` if Slurm would never run a job; ``options`` are those of sbatch."""
+    """Raise ``JobError`` if Slurm would never run a job; ``options`` are sbatch's."""
     if why := why_never(options, partition):
         raise refused(why)
 
@@ -147,7 +147,7 @@ def _out_of_service(partition: str) -> bool:
 
 
 def submit(options: Sequence[str], script: bytes = b"") -> str:
-    """Submit a job; return its number. ``script`` is as that of ``why_never``."""
+    """Submit a job; return its number. ``script`` is as for ``why_never``."""
     command = ("sbatch", "--parsable", *options)
     try:
         printed = _capture(*command, limits=budget.QUESTION, stdin=script)
@@ -161,7 +161,7 @@ def submit(options: Sequence[str], script: bytes = b"") -> str:
 
 
 def cancel(words: Sequence[str]) -> None:
-    """Cancel jobs; ``words`` are those of scancel, which name them."""
+    """Cancel jobs; ``words`` are scancel's arguments, which name them."""
     _capture("scancel", *words)
 
 
@@ -228,7 +228,7 @@ def silent_nodes(number: str) -> list[str]:
 
 
 def _nodes_in(states: re.Pattern[str], nodes: str) -> list[str]:
-    """Return those of some nodes that are in one of the states (sinfo(1), NODE STATE CODES)."""
+    """Return the given nodes that are in one of the states (sinfo(1), NODE STATE CODES)."""
     if not nodes or process.find("sinfo") is None:
         return []
     try:
@@ -337,7 +337,7 @@ def job_account(number: str) -> list[list[str]]:
 
 
 def dead_nodes(nodes: str) -> list[str]:
-    """Return those of some nodes that do not answer, or are down."""
+    """Return the given nodes that do not answer, or are down."""
     return _nodes_in(_DEAD, nodes)
 
 
@@ -371,7 +371,7 @@ _TEXT = re.compile(r"(?m)^ *(?:JobId=\S+ )?(JobName|Comment|Command|WorkDir|Std\
 
 
 def _job_fields(text: str) -> dict[str, str]:
-    """Return the fields of a job; what a user wrote into one of them adds no other field."""
+    """Return the fields of a job; text that a user wrote into a field adds no other field."""
     texts = dict(_TEXT.findall(text))
     return {**texts, **_fields(_TEXT.sub("", text)), **_fields(text.partition(" ")[0])}
 

@@ -99,17 +99,17 @@ def debian_name(package: CondaPackage) -> str:
 
 
 def is_below_python(package: CondaPackage) -> bool:
-    """Return whether each image has what a package is: libraries of the base, and pip."""
+    """Return whether each image has a package's content: libraries of the base, and pip."""
     return any(fnmatchcase(package.name, each) for each in _table()["below_python"])
 
 
 def is_for_mpi(package: CondaPackage) -> bool:
-    """Return whether a package is built with MPI, as none of PyPI and Debian is."""
+    """Return whether a package is built with MPI, unlike all packages of PyPI and Debian."""
     return "mpi" in package.build and "nompi" not in package.build
 
 
 def reason_against(package: CondaPackage) -> str:
-    """Return why PyPI does not have what a package is; empty if it may have it."""
+    """Return why PyPI does not have a package's content; empty if it may have it."""
     if is_for_mpi(package):
         return "PyPI has no build of it for MPI; write a layer that compiles it"
     rows = (row for row in _table()["not_in_pypi"] if package.name in row["names"])

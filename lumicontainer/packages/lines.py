@@ -1,6 +1,6 @@
 """Read a line of a requirements file as pip does: a requirement with settings, or options.
 
-The format is that of pip (pip/_internal/req/req_file.py).
+The format is pip's (pip/_internal/req/req_file.py).
 """
 
 import re
@@ -46,7 +46,7 @@ class PipLine(NamedTuple):
 
 
 def read_line(text: str) -> PipLine:
-    """Return what a line means, of which comments and continuations are removed."""
+    """Return the meaning of a line without comments and continuations."""
     if text.startswith("-"):
         return PipLine("", tuple(_options(text)))
     start = _SETTINGS.search(text)

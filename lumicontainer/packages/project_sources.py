@@ -37,7 +37,7 @@ class ProjectSources:
         self._indexes = {str(each.get("name")): str(each.get("url")) for each in indexes}
 
     def place(self, text: str, folder: PurePath) -> str | Fault:
-        """Return a requirement with the place that uv takes it from, or why there is none.
+        """Return a requirement with the place that uv takes it from, or why it has no place.
 
         Paths count from the ``folder`` of the project.
         """

@@ -17,7 +17,7 @@ _TEXT = re.compile(
     r"|#[^\n]*+",
     re.DOTALL,
 )
-"""Texts and comments. One without an end reaches to that of its line or of the file."""
+"""Texts and comments. One without an end reaches to the end of its line or of the file."""
 _KEY = re.compile(r"[\w. \t-]+")
 
 

@@ -113,7 +113,7 @@ def own_projects(packages: Sequence[UvPackage]) -> list[UvPackage]:
 
 
 def _requirements(package: UvPackage, extras: Sequence[str]) -> Iterator[UvPackage]:
-    """Yield what a package requires with extras, of which the empty one is its own."""
+    """Yield a package's requirements with extras; the empty extra is the package itself."""
     for extra in extras:
         yield from package.choices.get(extra, ()) if extra else package.dependencies
 
@@ -123,7 +123,7 @@ def _applies_any(markers: Sequence[str], python: str) -> bool:
 
 
 def _applies(marker: str, python: str) -> bool:
-    # A lock may choose by extras and groups, of which none is installed.
+    # A lock may choose by extras and groups, and none of them is installed.
     bare = re.sub(r"extra == '[^']*'", "python_version < '0'", marker)
     try:
         return not bare or Marker(bare).evaluate(marker_values(python))

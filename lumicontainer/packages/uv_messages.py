@@ -11,7 +11,7 @@ _NO_EXTRA = re.compile(
     r"(?m)^warning: The package `([^`=]+)==([^`]+)` does not have an extra named `([^`]+)`$"
     r"|^WARNING: (\S+) (\S+) does not provide the extra '([^']+)'$"
 )
-"""How uv, and pip 23 to 26, report it."""
+"""The message of uv, and of pip 23 to 26."""
 _ERROR = re.compile(r"(?m)^(?:error:|  \u00d7)")
 
 

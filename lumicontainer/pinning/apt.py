@@ -43,7 +43,7 @@ class Answers(NamedTuple):
     hashes: Mapping[str, str] = {}
     """The sha256 of the files of these, by name=version."""
     refused: Mapping[str, str] = {}
-    """By layer: the message of apt where it refuses the layer."""
+    """By layer: the message with which apt refuses it."""
     names: Sequence[str] = ()
     """All packages of the sources, where apt refuses a layer."""
 
@@ -113,9 +113,9 @@ def read_present(text: str) -> dict[str, str]:
 def program(layers: Sequence[LayerPackages]) -> str:
     """Return the program that lists the packages of a base, and those that apt adds for each layer.
 
-    Apt adds the packages of a layer to those of the layers before it. The answers lie in the
-    folder for wheels, which the host reads. Where a repository cannot be added, apt does not find
-    its packages.
+    Apt adds the packages of a layer to the packages of the layers before it. The answers lie in the
+    folder for wheels, which the host reads. If a repository cannot be added, apt does not find its
+    packages.
     """
     text = f'set -euo pipefail\nanswers="$LUMICONTAINER_WHEELS"\n{PACKAGES} >"$answers/base"\n'
     if layers:

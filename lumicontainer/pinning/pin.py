@@ -41,7 +41,7 @@ def make_lock(
 ) -> Lock:
     """Return the lock of an image; inputs without an answer are open, with the reason.
 
-    Raises ``InputError`` where a recipe names a package that does not exist.
+    Raises ``InputError`` if a recipe names a package that does not exist.
     """
     bootstrap = resolved.bootstrap
     release = bootstrap.release if bootstrap.by_debootstrap else ""
@@ -72,7 +72,7 @@ class _Maker:
     wrong: list[Problem] = field(default_factory=list)
     """Names in the recipe that do not exist."""
     resolver: Resolver = field(init=False)
-    """Finds the wheels, where the image has a Python."""
+    """Finds the wheels, if the image has a Python."""
 
     def open_inputs(self, *kinds: str) -> list[Input]:
         """Return the inputs of these kinds that the recipe leaves open.
@@ -246,7 +246,7 @@ class _Maker:
             return None
 
     def _of_sources(self, group: Sequence[Input], index: str, word: str) -> list[Wheel] | None:
-        """Ask in the image, where code of sources may run; None where that fails."""
+        """Ask in the image, where code of sources may run; None if that fails."""
         layer, where = group[0].layer, group[0].where
         lines = [*([f"--extra-index-url {index}"] if index else []), *(each.name for each in group)]
         try:

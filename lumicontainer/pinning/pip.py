@@ -101,7 +101,7 @@ class Pip:
     def has_source(self, requirement: str, index: str = "") -> bool:
         """Return whether there is a source distribution that meets a requirement.
 
-        Pip is ended where it would run code of the source to find its needs.
+        Pip is ended if it would run code of the source to find its dependencies.
         """
         with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
             words = ["download", "--no-input", "--no-deps", "--no-binary=:all:"]

@@ -41,8 +41,8 @@ def asking(
 ) -> Resolved:
     """Return an image that ends with the layer ``name``, which asks pip for requirements.
 
-    ``lines`` are the requirements. ``pins`` are those of the layers below, and of the layer's apt
-    packages. Raises ``HostError`` where one of them is open.
+    ``lines`` are the requirements. ``pins`` are the pins of the layers below, and of the layer's
+    apt packages. Raises ``HostError`` if one of them is open.
     """
     number = next(n for n, each in enumerate(resolved.layers) if each.name == name)
     upper = resolved._replace(layers=resolved.layers[: number + 1])
@@ -84,7 +84,7 @@ def read_answer(layer: str, files: Mapping[str, bytes]) -> list[Wheel]:
     a build, which isolates them, would install others.
     """
     printed = files.get(_WHY, b"").decode("utf-8", "replace")
-    # Where pip isolates a source, it reads what a build would read, and no text is left.
+    # If pip isolates a source, it reads what a build would read, and no text is left.
     if _REPORT not in files or _DISCARDED in printed:
         raise HostError(refused(layer, printed))
     builds = read_builds(files.get(_BUILDS, b"{}"))
@@ -93,7 +93,7 @@ def read_answer(layer: str, files: Mapping[str, bytes]) -> list[Wheel]:
 
 
 def without_secrets(step: Step) -> Step:
-    """Return a step that reports its missing secret, where it is not in the cache."""
+    """Return a step that reports its missing secret if it is not in the cache."""
     compiled = step.compiled and step.compiled._replace(secrets=())
     return step._replace(secrets=(), compiled=compiled)
 
@@ -113,7 +113,7 @@ def refused(layer: str, printed: str) -> Problem:
 def read(report: bytes) -> list[Wheel]:
     """Return the packages in a report of pip, which code of a source may have written.
 
-    Raises ``HostError`` where it holds more than names, versions and hashes.
+    Raises ``HostError`` if it holds more than names, versions and hashes.
     """
     invalid = _invalid_report()
     try:

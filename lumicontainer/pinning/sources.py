@@ -34,7 +34,7 @@ def current_pin(request: Input, site: Site) -> str:
 
 
 def sha256_of(url: str, mirrors: Mapping[str, str], trust: Path | None = None) -> str:
-    """Return the sha256 of what is downloaded from a URL; raise ``ProgramError`` where it fails."""
+    """Return the sha256 of what is downloaded from a URL; raise ``ProgramError`` if it fails."""
     with tempfile.TemporaryDirectory(prefix="lumicontainer-", dir=temporary_folder()) as folder:
         file = Path(folder) / "file"
         mirror = mirrored(url, mirrors).encode()

@@ -69,7 +69,7 @@ class Resolver:
     def source_in_the_way(self, query: Query, wheels: Sequence[Wheel]) -> str:
         """Return a source that a newer version of one of the ``wheels`` needs; empty if none does.
 
-        Wheels alone fit together then, too, but those of older versions.
+        Wheels alone fit together then, too, but in older versions.
         """
         return source_in_the_way(self._uv, self.pip.target, query, wheels) if self._uv else ""
 
@@ -155,7 +155,8 @@ class _Uv:
     ) -> dict[str, str]:
         """Return the newest versions, by name, that requirements allow; empty if there are none.
 
-        A source counts, too. Uv builds none, because settings say that none needs anything.
+        A source counts, too. Uv builds no source, because settings declare all without
+        dependencies.
         """
         named = [each for each in map(Requirement, requirements) if not each.url]
         names = {f'[[dependency-metadata]]\nname = "{normal(each.name)}"\n' for each in named}
@@ -191,7 +192,7 @@ class _Uv:
         """Return the wheels with the best file of each version in all sources.
 
         Uv takes a version from the first index that has it. Pip compares the files of all indexes,
-        and of two equal ones it takes that of the last index.
+        and of two equal files it takes the last index's.
         """
         for each in chosen:
             write_stand_in(self.folder, each.name, "0")

@@ -60,7 +60,7 @@ class Wheel(NamedTuple):
     name: str
     version: str
     sha256: str
-    """Empty where the index has no sha256 of it."""
+    """Empty if the index has no sha256 of it."""
     url: str
     needs: tuple[str, ...] = ()
     """Its requirements, with their markers, where pip found it."""
@@ -74,7 +74,7 @@ class Wheel(NamedTuple):
 
     @property
     def tags(self) -> frozenset[Tag]:
-        """Return the tags in the name of its file; empty where that is not a wheel."""
+        """Return the tags in the name of its file; empty if that is not a wheel."""
         try:
             return parse_wheel_filename(self.file)[3]
         except ValueError:
@@ -99,8 +99,8 @@ Resolve: TypeAlias = "Callable[[Query], tuple[list[Wheel], str]]"
 def with_extras(query: "Query", resolve: Resolve) -> list[Wheel]:
     """Return the wheels of a query, also those that extras of the image's packages need.
 
-    A stand-in has no extras. Where one is asked for, the real package of the same version is looked
-    up in its place, and left out of the answer.
+    A stand-in has no extras. If one is requested, the real package of the same version is looked up
+    instead, and left out of the answer.
     """
     wheels, printed = resolve(query)
     extended = {normal(each.package) for each in missing_extras(printed)}

@@ -32,7 +32,7 @@ Stack: TypeAlias = "tuple[Entry, ...]"
 
 @dataclass
 class BaseImage:
-    """Hold where the data of a base are that its layer does not have."""
+    """Hold the place of a base's data that its layer does not have."""
 
     source: Source
     read_index: Callable[[], Awaitable[Path]]

@@ -25,7 +25,7 @@ class StepRun:
     below: Stack
     task: Task
     apart: bool = False
-    """Discard the changes: run in an overlay, or in a tree of its own."""
+    """Discard the changes: run in an overlay, or in a separate tree."""
     as_user: bool = False
     """The program needs no rights of root."""
     secret_names: Sequence[str] = ()
@@ -84,7 +84,7 @@ class StepRun:
 
     @property
     def writes(self) -> Sequence[Path]:
-        """Return the folders that are written, beside those of the build and the cache."""
+        """Return the folders that are written, besides the build's and the cache's."""
         return [self.output.parent] if self.output else []
 
     def binds(self) -> dict[Path, str]:

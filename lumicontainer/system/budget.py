@@ -1,7 +1,8 @@
 """The limits of every transfer and of every helper program, in bytes and in seconds.
 
 They are far above what real images need: a slow line passes, and an answer without end does not.
-``step/download.sh`` and ``step/fetch.sh`` have those of ``SOURCE`` too, because steps run them.
+``step/download.sh`` and ``step/fetch.sh`` have the limits of ``SOURCE`` too, because steps run
+them.
 """
 
 import math
@@ -76,7 +77,7 @@ class Helper(NamedTuple):
     """Bytes of its stdout and stderr together."""
     hint: str
     error: type[LumicontainerError] = HostError
-    """Its exit code is that of a program that exceeds a limit."""
+    """It ends with the exit code of a program that exceeds a limit."""
     memory: int = 0
     """Bytes of data of one process; 0 for no limit."""
     written: int = 256 * _GIB
@@ -110,7 +111,7 @@ DOWNLOAD = Helper(SOURCE.seconds + _HOUR, 64 * _MIB, _NETWORK, DownloadError)
 RESOLVE = Helper(6 * _HOUR, 64 * _MIB, _INDEXES, DownloadError, 4 * _GIB, 64 * _GIB)
 """A resolver of Python packages: it reads what servers answer, and metadata of sources.
 
-Pip writes each wheel three times, and those of PyTorch for ROCm have 5 GB.
+Pip writes each wheel three times, and PyTorch's wheels for ROCm have 5 GB.
 """
 BUILD = Helper(72 * _HOUR, 64 * _MIB, "build it in a layer, whose steps show their log", StepError)
 """A resolver or installer in a container, which may compile sources."""

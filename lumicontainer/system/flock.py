@@ -1,6 +1,6 @@
 """File locks between builds; the kernel releases them when their process ends.
 
-They are those of flock(2) on regular files that are open for writing. NFS keeps such locks on its
+They are locks of flock(2) on regular files that are open for writing. NFS keeps such locks on its
 server, as locks of bytes, and Lustre does if it is mounted with ``flock``. Neither does that for
 folders: a lock on one is known to its node only. Locks of fcntl(2) would not do: a process loses
 them when any of its descriptors of the file is closed, and its children do not inherit them.

@@ -41,7 +41,7 @@ class Work(NamedTuple):
     seconds: float
     """Processor time."""
     written: int
-    """Bytes to files, pipes and terminals; parents keep those of children that have ended."""
+    """Bytes to files, pipes and terminals; parents count their ended children too."""
 
 
 def descendants(pid: int) -> Iterator[tuple[int, ProcessInfo]]:
@@ -73,7 +73,7 @@ def kill(pid: int) -> None:
 
 
 def killing(pid: int) -> Iterator[float]:
-    """Kill a process, those of its session and their descendants, including new ones.
+    """Kill a process, its session and all their descendants, including new ones.
 
     Each process is stopped before its children are listed. Yields how long to wait while one has
     not ended; those that wait for a device may be left.

@@ -1,6 +1,6 @@
 """Name what an image is made of as in-toto's resource descriptors: an address and a digest each.
 
-With a lock all its pins are named, else the inputs of the recipe, of which some have no digest.
+With a lock all its pins are named, else the inputs of the recipe, some of which have no digest.
 """
 
 import re

@@ -25,14 +25,14 @@ Section = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Side:
-    """Hold what is compared; sections that nothing is known about are missing."""
+    """Hold what is compared, without the sections about which nothing is known."""
 
     title: str
     sections: Mapping[str, Section] = field(default_factory=dict)
 
 
 class Change(NamedTuple):
-    """Hold one difference; ``before`` or ``after`` is None where one side does not have it."""
+    """Hold one difference; ``before`` or ``after`` is None if one side does not have it."""
 
     name: str
     before: Any

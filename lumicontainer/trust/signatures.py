@@ -1,6 +1,6 @@
 """Ask the engine whether an image is signed, by whom, and whether it has changed since.
 
-Signatures are those of ``apptainer sign`` and ``singularity sign``, by PGP or PEM keys. An engine
+Signatures come from ``apptainer sign`` and ``singularity sign``, by PGP or PEM keys. An engine
 does not read the bytes between objects, so that the image's own record of digests is checked too.
 """
 

@@ -89,7 +89,7 @@ def _joined(identifiers: Iterable[str]) -> str:
 
 
 def _identifier(licence: str) -> str:
-    """Return a licence as an expression of SPDX; another name gets a reference of its own."""
+    """Return a licence as an expression of SPDX; another name gets a separate reference."""
     try:
         return str(_licensing().parse(licence, validate=True, strict=True))
     except (ExpressionError, ExpressionParseError):

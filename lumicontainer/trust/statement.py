@@ -31,7 +31,7 @@ _EXTEND = ["lumicontainer", "extend"]
 _BUILDER = "urn:lumicontainer:builder"
 _SIZE = records.Kind("a number of at least 0", frozenset({int}), range=(0, 1 << 62))
 _RECIPE = records.Kind("the name of a recipe", frozenset({str}), rf"(?!.*\.ya?ml$){STEM}")
-"""An image names no file of a recipe: ``rebuild`` would build that of a stranger."""
+"""An image names no file of a recipe: ``rebuild`` would build a stranger's."""
 _DESCRIPTOR: records.Schema = {
     "uri?": LINE,
     "name?": LINE,

@@ -23,7 +23,7 @@ from lumicontainer.verify.subject import Row
 MPI, NO_MPI = "pmi2", "none"
 """srun's name for how MPI's ranks connect: MPICH and Cray MPICH use PMI-2."""
 _SPARE = 5
-"""Minutes of a job, or of a step, beside those of its checks: containers start, ranks connect."""
+"""Minutes of a job, or of a step, besides its checks': containers start, ranks connect."""
 _MOST = 60
 """Minutes that a job requests at most: checks rarely use their limits. SBATCH_TIMELIMIT wins."""
 

@@ -121,7 +121,7 @@ def _sizes(low: float, high: float) -> list[int]:
 
 
 def nodes(facts: Mapping[str, Any]) -> list[tuple[str, list[tuple[int, list[str]]]]]:
-    """Return each node with its ranks: the colour of a rank, and lines about where it is."""
+    """Return each node with its ranks: the colour of a rank, and lines about its place."""
     ranks: dict[str, list[Mapping[str, Any]]] = {}
     for row in sorted(_rows(facts.get("ranks")), key=lambda row: str(row.get("rank", "")).zfill(8)):
         ranks.setdefault(str(row.get("host", "")), []).append(row)

@@ -44,7 +44,7 @@ def joined(
     """Return the whole result: the rows of the parts, then other rows.
 
     ``head`` has the ``file`` of the image, the ``level``, and the time when it was ``begun``, in
-    seconds since 1970. The place is that of the first part with a report.
+    seconds since 1970. The place comes from the first part with a report.
     """
     every = [*(each for part in parts for each in part.rows()), *rows]
     resolved = subject.resolved if subject else {}

@@ -3,9 +3,9 @@
     $LUMICONTAINER_SHARED_CACHE/<name>/    an object as in a user's own cache, of its publisher;
                                            and sums.sig, if it is signed
 
-An object is copied into the own cache and verified there, so nobody can change it after that.
-Objects are never replaced. Nothing in the folder is locked or written by readers, so it may lie on
-Lustre, or be mounted read-only.
+An object is copied into the user's own cache and verified there, so nobody can change it after
+that. Objects are never replaced. Nothing in the folder is locked or written by readers, so it may
+lie on Lustre, or be mounted read-only.
 """
 
 import contextlib
@@ -214,7 +214,7 @@ class SharedCache:
         return None
 
     def publish(self, entry: Entry, key: str = "") -> bool:
-        """Copy an object of the own cache here; return whether this user has published it now.
+        """Copy an object of the user's cache here; return whether this call has published it.
 
         ``key`` is an SSH key to sign it with. An object that is here already stays as it is. Raises
         ``Damaged`` if a byte differs from what was built.

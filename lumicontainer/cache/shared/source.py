@@ -1,4 +1,4 @@
-"""Where layers and wheels of others come from: a folder of a team, or a registry."""
+"""The sources of other users' layers and wheels: a team's folder, or a registry."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ class Untrusted(Exception):  # noqa: N818 - callers catch it
 
 
 class LayerSource(Protocol):
-    """A cache of others, of which a build takes objects that trusted users published."""
+    """A cache of other users, from which a build takes objects that trusted users published."""
 
     def require(self) -> None:
         """Raise ``HostError`` if it cannot be read at all."""

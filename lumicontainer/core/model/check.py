@@ -13,7 +13,7 @@ from lumicontainer.core.yaml.validators import Line, Name
 from lumicontainer.errors import Fault, Problems
 
 FOLDER = "checks/"
-"""The folder of checks in that of a layer."""
+"""The folder of checks in a layer's folder."""
 IMAGE, HOST = "image", "host"
 """The owners of the checks that every image has, and of those that the host makes of it."""
 LEVELS = ("quick", "full", "perf")
@@ -106,14 +106,14 @@ class Check(NamedTuple):
     """Modules that a check in Python imports first. `lumi-verify` imports them once for all checks
     that name them, unless there are GPUs."""
     start_modes: tuple[Annotated[str, choice(START_MODES, "start mode")], ...] = ()
-    """Ways to start a container in which it must hold too, beside the plain one."""
+    """Further ways to start a container in which it must hold, besides the plain one."""
 
 
 CHECK = fields_of("a check", Check)
 
 
 class Checks(NamedTuple):
-    """Hold the files of a folder of checks, and those of them that are checks."""
+    """Hold the files of a folder of checks, and the checks among them."""
 
     files: tuple[LayerFile, ...] = ()
     each: tuple[Check, ...] = ()

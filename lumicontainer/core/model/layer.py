@@ -71,7 +71,7 @@ class Bind(NamedTuple):
     """The document that says so."""
     file: bool = False
     """Whether it is a file; without it, it is a folder. The image gets an empty one to mount it on,
-    where it has nothing at that path."""
+    if it has nothing at that path."""
 
 
 ABind: TypeAlias = Annotated[Bind, fields_of("a bind", Bind)]
@@ -127,11 +127,13 @@ class Content(NamedTuple):
     """Sources to download. Sources of `git` and `url` are in `$sources` when the script begins."""
     environment: Mapping[Annotated[str, validators.constant], Annotated[str, text]] = {}
     """Variables that the image sets. Values arrive as written, with `~` and newlines; a Dockerfile
-    cannot hold a newline. `$NAME` is refused: `prepend` puts folders before those of a variable."""
+    cannot hold a newline. `$NAME` is refused: `prepend` puts folders in front of a variable's
+    value.
+    """
     path: tuple[Annotated[str, validators.absolute], ...] = ()
     """Folders that are put before PATH."""
     prepend: Mapping[Annotated[str, validators.constant], Folders] = {}
-    """Folders that are put before those of another variable, such as
+    """Folders that are put in front of a variable's value, such as
     `{LD_LIBRARY_PATH: [/opt/a/lib]}`."""
     provides: Mapping[Name, Line] = {}
     """Versions of what comes with the layer under another name, such as `{glibc: "2.36"}`, for
@@ -259,7 +261,7 @@ class Parameter(NamedTuple):
     script gets their names with spaces between. Files below a folder that is named after one of
     the choices are there only if it is chosen, also below `checks/`."""
     default: Annotated[Value, validators.any_value]
-    """Its value where a variant, a profile, a recipe and `--set` give none."""
+    """Its value if no variant, profile, recipe or `--set` gives one."""
     place: Place
     summary: Summary = ""
     """Its effect, in one line."""
@@ -313,7 +315,7 @@ class Bootstrap(NamedTuple):
     packages: str = ""
     """The sha256 of the list of packages that debootstrap must have made it of; empty for any."""
     image_of: str = ""
-    """The release that ``image`` is where it is another than ``release``."""
+    """The release of ``image``, if it differs from ``release``."""
 
     @property
     def by_debootstrap(self) -> bool:

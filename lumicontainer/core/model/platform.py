@@ -107,7 +107,7 @@ def _words(cores: frozenset[int]) -> str:
 
 
 class Variable(NamedTuple):
-    """Set a variable for every rank, where the user has not, under conditions."""
+    """Set a variable for every rank, unless the user has set it, under conditions."""
 
     name: Constant
     """The name of the variable. Two rows of one variable must exclude each other by `when`."""
@@ -127,7 +127,7 @@ class Variable(NamedTuple):
 
 
 class Discouraged(NamedTuple):
-    """Name a variable that does harm where a user exports it, under conditions."""
+    """Name a variable that does harm if a user exports it, under conditions."""
 
     name: AnyVariable
     """The name of the variable."""

@@ -34,7 +34,7 @@ _MARKER = "the image has one Python: let a variant or a version of the layer cho
 
 
 def fault(text: str, *, markers: bool = False) -> Fault | None:
-    """Return why a requirement is refused, or None where it is a name with versions.
+    """Return why a requirement is refused, or None if it is a name with versions.
 
     ``markers`` accepts conditions after a semicolon too.
     """
@@ -125,7 +125,7 @@ class RequirementLine(NamedTuple):
 
 
 def decode_requirements(content: bytes, errors: str = "replace") -> str:
-    """Return the text of a file of requirements; ``errors`` is that of ``bytes.decode``."""
+    """Return the text of a file of requirements; ``errors`` is as for ``bytes.decode``."""
     codec = next((codec for mark, codec in _CODECS.items() if content.startswith(mark)), "utf-8")
     return content.decode(codec, errors)
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
-# In a version (2.9.1+rocm6.4), in the address of a wheel, or in that of PyTorch's own index.
+# In a version (2.9.1+rocm6.4), in the URL of a wheel, or in the URL of PyTorch's own index.
 _ROCM = re.compile(r"(?:\+|%2B|/whl/)rocm([0-9]+(?:\.[0-9]+)*)")
 _CPYTHON = re.compile(r"cp([0-9])([0-9]+)")
 _GLIBC = re.compile(r"manylinux_([0-9]+)_([0-9]+)_.*")

@@ -47,7 +47,7 @@ done
 
 
 def after_bootstrap(bootstrap: Bootstrap) -> str:
-    """Return what a base that is a layer of its own goes through."""
+    """Return the shell text that finishes a base which is a separate layer."""
     own = _WRITABLE if bootstrap.file else ""
     return f"umask 022\n{same_packages(bootstrap.packages)}{own}{remove_traces(bootstrap)}{CLEAN}"
 
@@ -58,7 +58,7 @@ def remove_traces(bootstrap: Bootstrap) -> str:
 
 
 def same_packages(sha256: str) -> str:
-    """Return shell text that ends where the list of a base's packages has another hash, if any."""
+    """Return shell text that fails if the list of a base's packages has another hash."""
     if not sha256:
         return ""
     return (

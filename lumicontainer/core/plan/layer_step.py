@@ -176,7 +176,7 @@ def _work(
 
 
 def _require_secrets(secrets: Iterable[str]) -> str:
-    """Return shell text that ends the step where a secret is missing, as in a plain build."""
+    """Return shell text that ends the step if a secret is missing, as in a plain build."""
     text = ""
     for secret in secrets:
         hint = f"lumicontainer build --secret id={secret},src=FILE"

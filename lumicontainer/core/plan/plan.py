@@ -41,7 +41,7 @@ def base_of(bootstrap: Bootstrap) -> tuple[str, dict[str, Any]]:
 
 
 def with_new_base(plan: Plan) -> Plan:
-    """Return the plan with a base under a key of its own, which a lock builds each time."""
+    """Return the plan with a base under a separate key, which a lock builds each time."""
     inputs = {**plan.base_inputs, "for": "lock"}
     return plan._replace(base_key=key_of({"base": inputs}), base_inputs=inputs)
 

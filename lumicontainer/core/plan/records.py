@@ -15,7 +15,7 @@ def record_files(resolved: Resolved) -> Iterable[LayerFile]:
     """Yield the records of an image: recipe, resolved values, checks of its layers."""
     yield LayerFile("recipe.yaml", 0o644, resolved.recipe.text.encode())
     yield _json_file("resolved.json", resolved_record(resolved))
-    # Each rank reads it, so it is not there where it would say nothing.
+    # Each rank reads it, so it is left out if it would say nothing.
     tables = platform_tables(resolved.platform)
     if tables:
         versions = dict(pair for each in resolved.included() for pair in _versions(each))
@@ -47,7 +47,7 @@ def _installed(owner: str, file: LayerFile) -> str:
 
 
 def _check_row(owner: str, check: Check) -> dict[str, Any]:
-    """Return what a check says; what it does not say is not there."""
+    """Return the keys of a check that are set, as plain data."""
     row = {**check._asdict(), "file": _installed(owner, check.file)}
     needs, without = check.needs._asdict(), CheckNeeds()._asdict()
     row["needs"] = {name: value for name, value in needs.items() if value != without[name]}
@@ -139,7 +139,7 @@ def _layer_record(layer: ResolvedLayer) -> dict[str, Any]:
 
 
 def _python(layer: ResolvedLayer) -> Iterable[str]:
-    """Yield each Python package of a layer, as name==version where its version is known."""
+    """Yield each Python package of a layer, as name==version if its version is known."""
     content = layer.content
     yield from content.python
     built = (each.source[-1:] for each in content.built)

@@ -11,8 +11,8 @@ def fold(
 ) -> dict[str, str]:
     """Return the variables above a layer.
 
-    ``below`` are those of the layers below, ``values`` are what the layer sets, and ``prepend`` are
-    its folders by the name of the variable that lists them.
+    ``below`` are the variables of the layers below, ``values`` are what the layer sets, and
+    ``prepend`` are its folders by the name of the variable that lists them.
     """
     variables = {**below, **values}
     for name, folders in prepend.items():

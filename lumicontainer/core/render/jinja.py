@@ -30,9 +30,9 @@ _PRINTF = {"\\": "\\\\", "%": "%%", "\n": "\\n"}
 
 
 def fill(template: str, **values: Any) -> str:
-    """Return the text of a template; values are escaped where it is HTML.
+    """Return the text of a template; in HTML, values are escaped.
 
-    Raises ``jinja2.UndefinedError`` where the template names a value that is not given.
+    Raises ``jinja2.UndefinedError`` if the template names a value that is missing.
     """
     return _environment().get_template(template).render(values)
 

@@ -46,16 +46,16 @@ class ResolvedLayer(NamedTuple):
     content: model.Content = model.Content()
     files: tuple[model.LayerFile, ...] = ()
     script: str = SCRIPT
-    """The one of the files that installs it, where it is there."""
+    """The file that installs it, if it exists."""
     compile: str = COMPILE
-    """The one of the files that compiles its wheels, where it is there."""
+    """The file that compiles its wheels, if it exists."""
     checks: model.Checks = model.Checks()
     requires: tuple[Text, ...] = ()
     secrets: tuple[str, ...] = ()
     not_reproducible: Mapping[str, str] = {}
     omitted: str = ""
     folder: str = ""
-    """Where its files lie, for messages; empty where a lock takes their place."""
+    """The place of its files, for messages; empty if a lock takes their place."""
 
     def values(self) -> dict[str, model.Value]:
         """Return the decided values by name."""
@@ -72,7 +72,7 @@ class Resolved(NamedTuple):
     """The base first, then the recipe's layers in order, those left out among them."""
     profile: model.Profile | None = None
     checks: model.Checks = model.Checks()
-    """The checks that every image has, besides those of its layers."""
+    """The checks that every image has, in addition to its layers' checks."""
     drivers: tuple[Mapping[str, Any], ...] = ()
     """Known faults with the drivers that its nodes may have (``rules.of_drivers``)."""
     findings: Sequence[Finding] = ()

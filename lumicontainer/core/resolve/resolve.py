@@ -63,7 +63,7 @@ def resolve(materials: Materials, options: Sequence[str] = ()) -> Resolved:
 
 
 def _findings(resolved: Resolved, facts: Facts, rules: Sequence[Rule]) -> list[Finding]:
-    """Return what the rules say of an image, and of a variable what the platform's table adds."""
+    """Return the findings of the rules, and of the platform's table for other variables."""
     findings = judge(rules, facts)
     holding = [each for each in findings if each.state == HOLDS]
     judged = {fact.variable for each in holding for part in each.seen for fact in part.facts}

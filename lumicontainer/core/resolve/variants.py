@@ -32,7 +32,7 @@ def names(layer: model.Layer) -> set[str]:
 
 
 def choices(layer: model.Layer, name: str) -> list[str]:
-    """Return the values that a parameter can be chosen of; none where it takes any."""
+    """Return the values that a parameter accepts; empty if it accepts any."""
     variants = [*layer.variants.values(), model.Variant()]
     if name == VERSION:
         parts = [layer.versions, *(each.versions for each in variants)]
@@ -127,7 +127,7 @@ def files(
 ) -> tuple[model.LayerFile, ...]:
     """Return the files of a layer that the steps of this variant get.
 
-    These are all but the scripts that other variants run in place of its own, and the files below
+    These are all but the scripts that other variants run instead of its own, and the files below
     the folders ``others``.
     """
     scripts = {SCRIPT, COMPILE}

@@ -40,7 +40,7 @@ class Fact(NamedTuple):
     """Hold one thing that is known of an image, and where it was said."""
 
     value: str
-    """Empty where it is there and says no version."""
+    """Empty if it is present without a version."""
     place: str = ""
     variable: str = ""
     """Of a variable in the image: its name."""
@@ -91,7 +91,7 @@ def _term(word: str, names: Collection[str]) -> Term:
 
 
 def known(name: str, facts: Facts) -> tuple[Fact, ...] | None:
-    """Return what is known under a name: nothing where it is absent, None where it is not known."""
+    """Return the facts of a name: empty if it is absent, None if it is not known."""
     if name.startswith(ENVIRONMENT):
         patterns = name.removeprefix(ENVIRONMENT).split(EITHER)
         names = [each for each in facts if _is_variable(each, patterns)]
@@ -105,7 +105,7 @@ def _is_variable(name: str, patterns: Iterable[str]) -> bool:
 
 
 def is_met(name: str, conditions: Sequence[Condition], facts: Facts) -> bool | None:
-    """Return whether one of the conditions of a fact holds, or None where that is not known."""
+    """Return whether one of the conditions of a fact holds, or None if that is not known."""
     values = known(name, facts)
     return None if values is None else meets(values, conditions, facts)
 

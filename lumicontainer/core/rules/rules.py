@@ -24,7 +24,7 @@ from lumicontainer.errors import InputError, Place, Problem, Problems, did_you_m
 
 ERROR, WARNING = "error", "warning"
 _PLACES = 2
-"""How many places are printed of one fact."""
+"""The most places that are printed of one fact."""
 TEXTS = ("level", "message", "reason", "source", "hint")
 HOLDS, PASSED, UNKNOWN = "holds", "passed", "not known"
 
@@ -75,8 +75,9 @@ class Rule(NamedTuple):
 
 class _Rules(NamedTuple):
     rules: tuple[Annotated[Rule, fields_of("a rule", Rule)], ...]
-    """Combinations that are known to be bad. Of two rules with one id, that of your own folder is
-    used."""
+    """Combinations that are known to be bad. Of two rules with the same id, the one in your own
+    folder is used.
+    """
 
 
 RULES = fields_of("the rules", _Rules)
@@ -136,7 +137,7 @@ def _judge(rule: Rule, facts: Facts) -> Finding:
 def of_drivers(rules: Iterable[Rule], facts: Facts) -> tuple[dict[str, Any], ...]:
     """Return the rules that an image falls under with some drivers, as plain data.
 
-    Which driver a node has is known on that node alone. ``driver`` holds the conditions that it is
+    Only a node knows its driver. ``driver`` holds the conditions that it is
     to be judged by there, of which one is enough.
     """
     return tuple(
@@ -155,7 +156,7 @@ def of_drivers(rules: Iterable[Rule], facts: Facts) -> tuple[dict[str, Any], ...
 def _match(name: str, terms: tuple[Condition, ...], facts: Facts) -> FactMatch:
     seen = conditions.known(name, facts) or ()
     answer = is_met(name, terms, facts)
-    # Of several wheels, say, those are printed for which it holds.
+    # Of several wheels, for example, only the ones for which it holds are printed.
     same = tuple(each for each in seen if meets((each,), terms, facts) is answer)
     return FactMatch(name, " or ".join(each.text for each in terms), same or seen, answer)
 

@@ -1,6 +1,6 @@
 """Read a check: a script, and the comment in it that says what it proves and what it needs.
 
-Files beside checks that are none, but something these share, have names that begin with ``_``.
+Files that checks share, and that are no checks, have names that begin with ``_``.
 
 The comment is a block in the form of Python's inline script metadata (PEP 723), of the type
 ``check``, and holds YAML::
@@ -46,7 +46,7 @@ def is_check(name: str) -> bool:
 
 
 def refuse_twins(checks: Iterable[Check], folders: Mapping[str, str], problems: Problems) -> None:
-    """Note checks that have one name in one image: those of two accelerators are in no image.
+    """Note checks of the same name in an image, which has the checks of one accelerator.
 
     ``folders`` has, by the name of each file, the folder in which it is shown.
     """
@@ -77,7 +77,7 @@ def _read(file: LayerFile, owner: str, path: str, problems: Problems) -> Check |
 
 
 def _commented(text: str) -> str | None:
-    """Return what the comment holds, each line in its place; None where there is no comment."""
+    """Return what the comment holds, each line in its place; None if there is no comment."""
     whole = "\n".join(text.splitlines())
     if not (block := _BLOCK.search(whole)):
         return None

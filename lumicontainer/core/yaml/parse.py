@@ -85,7 +85,7 @@ class _RefusedError(Exception):
 
 
 def read_document(reader: Reader[T], text: str, file: str, problems: Problems) -> T | None:
-    """Return what a reader makes of a document, or None where a problem was noted."""
+    """Return what a reader makes of a document, or None if a problem was noted."""
     before = len(problems.noted)
     root = parse_yaml(text, file, problems)
     if root and not note_newer_format(root, problems):
@@ -107,7 +107,7 @@ def note_newer_format(root: Node, problems: Problems) -> bool:
 
 
 def parse_yaml(text: str, file: str, problems: Problems) -> Node | None:
-    """Return the root node of ``text``, or None where a problem was noted."""
+    """Return the root node of ``text``, or None if a problem was noted."""
     if len(text.encode("utf-8", "surrogateescape")) > MAX_BYTES:
         problems.add("the document is too large", Place(file), hint=f"at most {MAX_BYTES} bytes")
         return None

@@ -1,7 +1,7 @@
 """Readers that turn a node into a value of the expected kind, and note every problem.
 
 A reader takes a node and the ``Problems`` to add to. It returns the value, or ``None`` after it
-noted why there is none.
+noted a problem.
 """
 
 import re
@@ -192,7 +192,7 @@ def matching(
 ) -> Reader[Text]:
     """Return a reader of text that must match ``pattern`` from end to end.
 
-    ``place`` is that of ``habits``, for the hint. ``shown`` takes out what no message may show.
+    ``place`` is the key of the hint in ``habits``. ``shown`` removes what no message may show.
     """
 
     def fault(value: str) -> Fault | None:

@@ -1,6 +1,6 @@
 """Read mappings with known keys: a named tuple is the table of its keys.
 
-A field is a key where its type has a reader: ``Annotated[str, reader]``, a number, a boolean, or
+A field is a key if its type has a reader: ``Annotated[str, reader]``, a number, a boolean, or
 tuples and mappings of these. The text below the field describes it, in the JSON Schema and in the
 reference of the manual.
 """
@@ -109,7 +109,7 @@ def _keys(made: Any, part: str = "") -> Iterator[tuple[str, _Key]]:
 
 
 def _reader(hint: Any) -> Reader[Any] | None:
-    """Return the reader of a type; None where no key has it."""
+    """Return the reader of a type; None if no key has it."""
     origin = get_origin(hint)
     if origin is Annotated:
         marked: Reader[Any] = next(mark for mark in hint.__metadata__ if callable(mark))

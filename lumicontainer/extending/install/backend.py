@@ -22,7 +22,7 @@ _MOST = 1 << 20
 def wheels_of_backend(folder: Path, wheels: Sequence[Path], facts: Facts) -> list[Path]:
     """Return the wheels that own code names for its build, with those that they require.
 
-    ``facts`` are those of the image that builds it.
+    ``facts`` describe the image that builds it.
     """
     by_name = {name: each for each in wheels for name, _ in wheel_package(each.name)}
     needed: dict[str, Path] = {}

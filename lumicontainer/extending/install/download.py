@@ -72,7 +72,7 @@ def download(files: Iterable[RemoteFile], folder: Path, site: Site) -> dict[Remo
 
 
 class _Arrival:
-    """Count the bytes of a file as they arrive, those of each attempt."""
+    """Count the bytes of a file as they arrive, in each attempt."""
 
     def __init__(self, total: Total, stop: Event) -> None:
         self._total, self._stop, self._seen = total, stop, 0

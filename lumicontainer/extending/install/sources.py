@@ -26,7 +26,7 @@ _MISSING = re.compile(r"No module named '([\w.]+)'")
 def write_settings(container: Container, facts: Facts) -> Path:
     """Write what uv reads when it builds; return the folder.
 
-    PyTorch and what is compiled against it are empty there: no build takes those of an index.
+    PyTorch and what is compiled against it are empty there: no build takes them from an index.
     """
     inputs = container.part("build-settings")
     links = inputs / "image"
@@ -42,9 +42,9 @@ def write_settings(container: Container, facts: Facts) -> Path:
 def build_wheel(
     container: Container, package: Locked, source: Path, seen: Path, settings: Path
 ) -> Path:
-    """Return the wheel that the backend of a source makes in a container of its own.
+    """Return the wheel that the backend of a source makes in its own container.
 
-    ``seen`` is a folder of packages that the backend may import where it needs those of the image.
+    ``seen`` is a folder of packages that the backend may import if it needs the image's.
     ``settings`` is the folder of ``write_settings``. Raises ``StepError`` if it fails.
     """
     writes = container.part(f"build-{package.name}")
@@ -92,7 +92,7 @@ def _run_backend(
 
 
 def _is_of(package: Locked, *names: str) -> bool:
-    """Return whether the name of a wheel is that of a package and its version."""
+    """Return whether a wheel's name is the name of a package with its version."""
     try:
         name, version, *_ = parse_wheel_filename(names[0])
         return name == package.name and package.version in ("", str(version))

@@ -44,7 +44,7 @@ def read_answer(text: str) -> Pylock:
 def read_pins(lock: Pylock, requested: Iterable[str], code: Sequence[Path]) -> Pins:
     """Return the versions in a lock that uv may not have printed.
 
-    ``requested`` are the user's lines; their URLs count, those of the lock do not. Raises
+    ``requested`` are the user's lines; their URLs count, the lock's do not. Raises
     ``StepError`` if the lock holds anything that uv would not print.
     """
     urls, folders = dict(_urls(requested)), {os.path.realpath(each) for each in code}
@@ -87,7 +87,7 @@ def _places(package: Package) -> Iterator[Path]:
 
 
 def _place(url: str | None, path: str | None) -> Path | None:
-    """Return where a file is on this host, without links; None for one of a server."""
+    """Return where a file is on this host, without links; None for a file of a server."""
     parts = urlsplit(url or "")
     if url and parts.scheme != "file":
         return None

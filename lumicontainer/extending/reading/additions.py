@@ -56,7 +56,7 @@ class Additions(NamedTuple):
     python: str = ""
     """The version of Python that an environment.yml names, such as 3.11."""
     references: tuple[Reference, ...] = ()
-    """The packages of git, and those of files and folders of this host."""
+    """The packages of git repositories, and of files and folders of this host."""
     indexes: tuple[IndexOption, ...] = ()
     """The options of indexes in files of requirements."""
     notes: tuple[str, ...] = ()

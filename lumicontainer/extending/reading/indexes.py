@@ -30,8 +30,9 @@ class IndexOption(NamedTuple):
 def read_index_option(option: str, value: str, file: Path) -> IndexOption | Fault | None:
     """Return what an option of pip in a file asks for; None if it is not about indexes.
 
-    As for pip, a folder of links counts from that of the file, if it is there; other folders count
-    from the current one. A URL is kept in the record, so that it holds no password.
+    As for pip, a folder of links is relative to the file's folder, if it exists there; other
+    folders are relative to the current one. A URL is kept in the record, so that it holds no
+    password.
     """
     name = _OPTIONS.get(option, "")
     if not name:

@@ -14,7 +14,7 @@ from lumicontainer.packages.pylock import PylockError, hashes_of, read_pylock, r
 from lumicontainer.packages.toml import TomlError, read_toml
 
 _NAMES = {"--index": "--extra-index-url", "--default-index": "--index-url"}
-"""By option of uv: that of pip."""
+"""By option of uv: the option of pip."""
 
 
 def requirements(text: str, file: str, problems: Problems) -> Iterator[PackageLine]:

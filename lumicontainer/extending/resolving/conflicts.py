@@ -20,7 +20,7 @@ _ALL_NEED = re.compile(r"all versions of (\S+) depend on (\S+?)(?=,? (?:and|we)\
 _YOURS = re.compile(r"you require (\S+?)(?=,? (?:and|we)\b|\s|$)")
 _ASK = "ask for other versions, or for fewer packages at once"
 _MOST = 20
-"""How many packages of the image are looked at, a second each."""
+"""The most packages of the image to examine, at a second each."""
 
 
 class Conflict(NamedTuple):

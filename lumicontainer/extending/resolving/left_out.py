@@ -19,7 +19,7 @@ _FEW_YEARS = 1
 def find_left_out(
     resolution: Resolution, question: Question, chosen: Mapping[str, str]
 ) -> Iterator[Problem]:
-    """Yield a warning for each requested package of which a newer version does not fit.
+    """Yield a warning for each requested package whose newer version does not fit.
 
     An older major version is an error: users would get another program than they know.
     """

@@ -19,7 +19,7 @@ Hashes = Mapping[str, frozenset[str]]
 
 
 def prove_sources(resolution: Resolution, question: Question, hashes: Hashes) -> Question:
-    """Return a question in which downloaded files stand for the sources that have a hash.
+    """Return a question in which downloaded files replace the sources that have a hash.
 
     Raises ``Refusal`` or ``InputError`` if no file of a package has the user's hash, and
     ``DownloadError`` if it does not come. No code of a package runs.

@@ -168,7 +168,7 @@ class Resolution:
         return read_answer(self._run(mounts, lines, *words, strategy=strategy))
 
     def versions(self, lock: Pylock) -> dict[str, str]:
-        """Return the versions in a lock, by name, without those of the image's packages."""
+        """Return the versions in a lock, by name, without the image's packages."""
         lines = read_pins(lock, (), self.container.code).lines
         parts = (line.partition("==") for line in lines if STAND_IN not in line)
         return {name: version for name, _, version in parts}
@@ -212,9 +212,8 @@ class Resolution:
     def _mounts(self, inputs: Path, *, builds: bool) -> Mounts:
         """Return what a container sees that builds sources, or the user's own code alone.
 
-        The second one comes first, and its cache keeps what uv must know of the code. Where sources
-        of others are built, and in containers with the same cache afterwards, the code cannot be
-        changed.
+        The user's code comes first, and the cache keeps what uv must know of it. The code is
+        read-only when sources of others are built, and in later containers with the same cache.
         """
         code, self._built = self.container.code, self._built or builds
         writes = self.container.part("sources" if builds or code else "wheels")

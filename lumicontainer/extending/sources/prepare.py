@@ -49,9 +49,9 @@ class PreparedSource(NamedTuple):
     """Empty while only its code knows it."""
     file: Path
     origin: PackageVcs | PackageDirectory | PackageArchive
-    """Where it is from, in a lock."""
+    """Its origin in a lock."""
     reference: Reference
-    """How the user names it."""
+    """The user's name for it."""
     digest: str = ""
     """The sha256 of a file or a folder of this host; a repository has its commit."""
 
@@ -188,7 +188,7 @@ def _text(path: Path) -> str:
 
 
 def _needs_history(folder: Path) -> bool:
-    """Return whether the version of a project is that of a tag."""
+    """Return whether the version of a project comes from a tag."""
     text = ""
     for name in _PROJECT:
         with suppress(OSError):

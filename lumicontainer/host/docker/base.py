@@ -43,7 +43,7 @@ debootstrap --variant=minbase --exclude=openssl,udev,debconf-i18n,e2fsprogs --ar
 find {target}/dev -type c -delete
 for name in null random urandom zero; do : >{target}/dev/$name; done
 """
-"""The options are those of Apptainer, so that the base is the same. Layers have no devices."""
+"""Apptainer's options, so that the base is the same. Layers have no devices."""
 _NEUTRAL = """\
 cd "$1"
 rm -f .dockerenv

@@ -36,7 +36,7 @@ class CheckSpec(NamedTuple):
     folder: str
     """A private folder, to unpack it in."""
     environment: Mapping[str, str]
-    """The variables that override those of the user."""
+    """The variables that override the user's."""
 
 
 def _is_passed_on(name: str, value: str) -> bool:

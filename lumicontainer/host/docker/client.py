@@ -57,7 +57,7 @@ class _Api(docker.APIClient):  # type: ignore[misc]
 
 
 class DockerClient(docker.DockerClient):  # type: ignore[misc]
-    """Be the client of a daemon; ``DockerClient.from_env()`` makes that of DOCKER_HOST."""
+    """Be the client of a daemon; ``DockerClient.from_env()`` makes one for DOCKER_HOST."""
 
     def __init__(self, *words: Any, **named: Any) -> None:
         self.api = _Api(*words, **named)

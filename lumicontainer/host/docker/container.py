@@ -1,4 +1,4 @@
-"""Run a program in a container whose files are those of a folder, or of an image.
+"""Run a program in a container with the files of a folder, or of an image.
 
 Usage: python -m lumicontainer.host.docker.container SPEC COMMAND...
 
@@ -174,7 +174,7 @@ def _container(
         environment=environment,
         mounts=_mounts(spec),
         cap_drop=list(spec.drop),
-        # The network is that of the host, as in Apptainer.
+        # The host's network, as in Apptainer.
         network_mode="host",
         **_rights(spec),
         labels={LABEL: own_label()},

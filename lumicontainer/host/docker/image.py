@@ -71,7 +71,7 @@ def _is_podman(client: Any) -> bool:
 
 
 def instructions(client: Any, spec: ImageSpec) -> list[str]:
-    """Return what an image has beside its files, as instructions of a Dockerfile.
+    """Return what an image has besides its files, as instructions of a Dockerfile.
 
     Podman removes the quotes around a value, and leaves the backslashes in it (the function
     ImageConfigFromChanges of containers/common).

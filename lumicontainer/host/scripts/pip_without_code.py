@@ -47,7 +47,7 @@ def _limit_pauses(seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    # Neither files beside this one nor those of the user's folder are modules or paths to pip.
+    # Neither files next to this one nor files in the user's folder are modules or paths to pip.
     sys.path.pop(0)
     os.chdir(sys.argv.pop(1))
     _limit_pauses(float(sys.argv.pop(1)))

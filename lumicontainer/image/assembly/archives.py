@@ -54,7 +54,7 @@ Archive = Sequence[ArchivedFile]
 def plan_archives(squashfs: Squashfs, bounds: Sequence[int]) -> list[Archive]:
     """Return the archives of a tree; ``bounds`` are the bytes where the data of layers end.
 
-    ``bounds`` count from the begin of the squashfs. Raises ``InputError`` for a tree that no such
+    ``bounds`` count from the start of the squashfs. Raises ``InputError`` for a tree that no such
     archives can have.
     """
     ends = sorted(bounds)[: MOST - 2]
@@ -112,7 +112,7 @@ def _walk(squashfs: Squashfs) -> Iterator[tuple[bytes, Node]]:
 
 
 def _place(squashfs: Squashfs, node: Node) -> int | None:
-    """Return where the data of a node begin; None if it has none."""
+    """Return where the data of a node begin; None for a node without data."""
     if node.kind == FILE and any(node.blocks):
         return node.start
     return None if node.fragment == NOTHING else squashfs.fragments[node.fragment].start

@@ -27,7 +27,7 @@ class Move(NamedTuple):
     """Hold a range of bytes that is copied from the byte ``begin`` to the byte ``place``."""
 
     begin: int
-    """It counts from the begin of the layer, and ``place`` from that of the new squashfs."""
+    """It counts from the start of the layer, and ``place`` from the start of the new squashfs."""
     place: int
     size: int
 

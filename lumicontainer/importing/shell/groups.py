@@ -86,7 +86,7 @@ def _heredoc(text: str) -> Group | None:
     if match["word"] not in lines or lines.index(match["word"]) < len(lines) - 1:
         return None
     body = "\n".join(lines[:-1])
-    # The outer shell puts in values, which may be others than those of the inner one.
+    # The outer shell puts in its own values, which may differ from the inner shell's.
     if not match["quote"] and re.search(r"[$`\\]", body):
         return None
     return Group(body, 1)

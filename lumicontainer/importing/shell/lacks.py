@@ -38,7 +38,7 @@ def loss_besides(part: ShellPart, lost: Lost) -> Lost:
     begin = " ".join(part.command.words) if part.command else part.plain
     fetches = lost.outcome == NOT_CARRIED and _FETCHES.search(part.line.text)
     if fetches or _installs(part):
-        # It is lacking besides the folder.
+        # It is missing in addition to the folder.
         return lost._replace(outcome=NOT_CARRIED, missing=None)
     if lost.outcome != NOT_NEEDED or lost.why or re.match(table()["builds"], begin):
         return lost

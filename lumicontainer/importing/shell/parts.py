@@ -34,7 +34,7 @@ class ShellScope:
 
     def __init__(self, folder: str, values: Mapping[str, str], level: int = 0) -> None:
         self.folder = self.real = folder
-        """The folder of the file's commands, and that of the kept ones."""
+        """The folder of the file's commands, and the folder of the kept ones."""
         self.values = dict(values)
         self.level = level
         """The groups that the commands are in."""

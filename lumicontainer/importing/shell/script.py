@@ -71,7 +71,7 @@ _SHELL_FILE = re.compile(
     r"(?:~|\$HOME|\$\{HOME\}|/root|/home/[^/]+)/\.(?:bashrc|(?:bash_)?profile|bash_login|zshrc)"
     r"|/etc/bash\.bashrc"
 )
-"""Files that only interactive shells read, or those of a login."""
+"""Files that only interactive shells or login shells read."""
 _ACTIVATES = re.compile(r"\b(?:conda|mamba|micromamba|activate)\b")
 _SETTING = re.compile(
     r"echo\s+(['\"]?)(?:export\s+)?([A-Za-z_]\w*)=(['\"]?)([^'\"$`]*)\3\1(?<!\s)\s*" + _ENGINE
@@ -88,7 +88,7 @@ class ShellReader:
         self.losses = Losses()
         self.copies = Copies(draft, self.losses)
         self.folder = ""
-        """Where commands run."""
+        """The folders in which commands run."""
         self.unset: set[str] = set()
         """The arguments of the file that have no value."""
 

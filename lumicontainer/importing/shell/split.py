@@ -106,7 +106,7 @@ def _without_brackets(text: str) -> str:
 
 
 def _command(text: str, start: int, end: int, lines: _LineNumbers) -> Iterator[ShellCommand]:
-    # Comments of their own stand before it.
+    # Its own comments stand before it.
     skipped = _SKIPPED.match(text, start, end)
     start = skipped.end() if skipped else start
     bare = text[start : _end_of_words(text, start, end)]
@@ -141,7 +141,7 @@ def _ends(text: str) -> Iterator[tuple[int, int]]:
 
 
 def end_of_group(text: str) -> int:
-    """Return where the bracket closes with which a text begins; 0 if that is not sure.
+    """Return where a text's first bracket closes; 0 if that is not certain.
 
     Brackets in the body of a heredoc are not the shell's.
     """

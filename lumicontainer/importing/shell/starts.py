@@ -21,7 +21,7 @@ _ARGUMENTS = re.compile(r"""\s+(?:"\$\{?[@*]\}?"|\$\{?[@*]\}?)\s*$""")
 
 
 def start_words(words: Sequence[str]) -> list[str]:
-    """Return what a command starts in the end: ``python x.py`` of ``tini -- python x.py``."""
+    """Return what a command finally starts: ``python x.py`` of ``tini -- python x.py``."""
     left = [*words]
     while left:
         if left[0] in table()["entries"]:

@@ -30,7 +30,7 @@ class Decision(NamedTuple):
     warnings: list[str]
 
     def changes(self) -> dict[str, str]:
-        """Return the variables that the program gets instead of those of the environment."""
+        """Return the variables that replace the environment's for the program."""
         env = self.context.env
         if self.context.start.launcher != DIRECT:
             # The launcher numbers its ranks, and passes MASTER_ADDR and MASTER_PORT on to them.
@@ -89,7 +89,7 @@ class Decision(NamedTuple):
 
 
 def decide(context: Context) -> Decision:
-    """Decide the variables of a rank; raise LaunchError if those of its launch are invalid."""
+    """Decide the variables of a rank; raise LaunchError if its launcher's are invalid."""
     env, launch = context.env, context.launch
     cleanenv.check(env, launch, context.node)
     context.warnings += filter(None, [unusable(env)])

@@ -24,7 +24,7 @@ _PYTHON = re.compile(r"python3?(\.\d+)?")
 
 
 def option_hint(name: str, value: str) -> str:
-    """Return the hint for an option of another launcher, with its value; empty if it is none."""
+    """Return the hint for an option of another launcher, with its value; empty for others."""
     value = "" if value.startswith("-") or value.endswith(".py") else value
     arguments = shlex.quote(f"{name} {value or 'VALUE'}")
     number = value if is_number(value) else "N"
@@ -34,7 +34,7 @@ def option_hint(name: str, value: str) -> str:
 
 
 def program_hint(words: Sequence[str], env: Mapping[str, str]) -> str:
-    """Return the hint for a command in place of a script; empty if it is none.
+    """Return the hint for a command in place of a script; empty if it is not one.
 
     ``words`` are the command and its arguments.
     """

@@ -23,7 +23,7 @@ _LINE_OF_RANKS = (
 )
 HINT = "this image is read-only: on the host run: lumicontainer extend IMAGE PACKAGE"
 # In a virtual environment pip ignores EXTERNALLY-MANAGED (PEP 668). Before it downloads anything it
-# reads constraints, and stops at a line that is none; after a semicolon it would print a traceback.
+# reads constraints, and stops at an invalid line; after a semicolon it would print a traceback.
 # Environments made from this one have their own pip.conf.
 _CONSTRAINTS = os.path.join(sys.prefix, "read-only.txt")
 _PIP = f"[install]\nconstraint = {_CONSTRAINTS}\n"
@@ -44,7 +44,7 @@ def line(packages: str, file: str = user_software.__file__) -> str:
 
 
 def line_of_ranks() -> str:
-    """Return the line of the .pth file by which a rank that waits for others ends by SIGINT."""
+    """Return the line of the .pth file that lets SIGINT end a rank that waits for others."""
     file, name = interrupt.__file__, interrupt.STARTED
     return _LINE_OF_RANKS.format(variable=interrupt.PROCESS, file=file, name=name)
 
@@ -77,7 +77,7 @@ def is_own(path: str) -> bool:
 
 
 def files() -> dict[str, str]:
-    """Return the .pth files, and those of pip; another configuration is left to a check."""
+    """Return the .pth files, and pip's; another configuration is left to a check."""
     packages = sysconfig.get_path("purelib")
     texts = {os.path.join(packages, NAME): line(packages) + line_of_ranks()}
     own = os.path.join(sys.prefix, "pip.conf")

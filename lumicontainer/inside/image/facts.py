@@ -60,7 +60,7 @@ def _of(package: Package) -> dict[str, Any]:
 
 
 def _is_linked(package: Package) -> bool:
-    """Return whether a library of a package was linked with those of PyTorch or Triton."""
+    """Return whether a library of a package was linked with libraries of PyTorch or Triton."""
     return any(
         name.startswith(LIBRARIES)
         for path, _ in package.files

@@ -1,4 +1,4 @@
-"""Find packages of the image that others hide: those on PYTHONPATH, and those of extensions."""
+"""Find packages of the image that packages on PYTHONPATH or in extensions hide."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _TEXTS = (".py", ".pyc", ".pyi", ".h", ".hpp", ".gz", ".mo", ".txt")
 
 
 class Walked:
-    """One path of the image. Its mode and size, those of ``lstat``, are read when asked for.
+    """One path of the image. Its mode and size, as in ``lstat``, are read on demand.
 
     The kind is known from the folder. In an image that FUSE mounts, to ask for more takes longer
     than anything else of a walk.

@@ -50,7 +50,7 @@ class Kind(NamedTuple):
     """A kind of launcher: the variables by which it is known, and those with its numbers.
 
     ``sources`` are the variables for the first of RANKS, in their order. ``read`` makes the launch
-    of them, or returns None if this is none after all.
+    of them, or returns None if it is not this launcher after all.
     """
 
     name: str

@@ -69,7 +69,7 @@ def find(name: str, env: Mapping[str, str]) -> str:
 
 
 def check_readable(script: str, other: str = "") -> None:
-    """Raise LaunchError if the script cannot be read; ``other`` is the hint if there is none."""
+    """Raise LaunchError if the script cannot be read; ``other`` is the hint if it is missing."""
     if os.access(script, os.R_OK):
         return
     if os.path.exists(script):

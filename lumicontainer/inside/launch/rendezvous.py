@@ -11,11 +11,11 @@ from .hostlist import HostlistError, expand
 from .launchers import Launch, nodes
 
 FIRST_PORT = 10000
-# A prime. The ports end at 19972: above those of Slurm's daemons (6817 to 6819), below torchrun's
-# 29400, PyTorch's 29500 and the kernel's ephemeral ports (32768 and up).
+# A prime. The ports end at 19972: above the ports of Slurm's daemons (6817 to 6819), below
+# torchrun's 29400, PyTorch's 29500 and the kernel's ephemeral ports (32768 and up).
 PORTS = 9973
 # About PORTS divided by the golden ratio: the steps of a job get ports far from each other and from
-# those of jobs with a near id.
+# the ports of jobs with a similar id.
 STEP_STRIDE = 6163
 DEFAULT_PORT = 29500  # PyTorch's own default
 LAST_PORT = 65535

@@ -19,6 +19,6 @@ def of_pty(env: Mapping[str, str], launch: Launch) -> Iterator[str]:
 
 
 def _is_job_of_shell() -> bool:
-    # Slurm gives a task with --pty a session of its own. A shell with job control moves each
-    # command to a group of its own.
+    # Slurm gives a task with --pty its own session. A shell with job control moves each command to
+    # its own process group.
     return os.getpgrp() != os.getsid(0) and any(map(os.isatty, (0, 1, 2)))

@@ -18,11 +18,11 @@ import time
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-# torchrun and other launchers end on signals that they do not handle, such as those of Slurm's
+# torchrun and other launchers end on signals that they do not handle, such as the USR1 of Slurm's
 # ``--signal=USR1@90``; and torchrun always exits with 1. With proctrack/cgroup, Slurm signals only
 # the tasks of a step, not their children (proctrack_p_signal in proctrack_cgroup.c), so ranks get
-# signals only from here. With another plugin, Slurm may signal ranks too: they get it twice.
-# On the others torchrun and DeepSpeed end their ranks, by handlers that replace those from here.
+# signals only from here. With another plugin, Slurm may signal ranks too: they get it twice. On the
+# others torchrun and DeepSpeed end their ranks, by handlers that replace the ones from here.
 # accelerate handles none: it waits for a lone rank, which ends as it wants to.
 FORWARDED = (signal.SIGUSR1, signal.SIGUSR2)
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

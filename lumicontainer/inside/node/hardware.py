@@ -103,7 +103,7 @@ class Node:
         return frozenset(os.sched_getaffinity(0))
 
     def permitted(self, cpus: Iterable[int]) -> frozenset[int]:
-        """Return those of ``cpus`` that this process can be bound to."""
+        """Return the members of ``cpus`` to which this process can be bound."""
         # A binding by Slurm can be widened, its cgroup cannot: the kernel removes processors
         # outside the cpuset from a mask, and refuses an empty one (sched_setaffinity(2)). So this
         # sets the mask, reads it, and restores the old one. It works with each version of cgroups,

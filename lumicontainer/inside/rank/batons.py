@@ -9,7 +9,7 @@ import fcntl
 import os
 
 FOLDER = "TORCH_EXTENSIONS_DIR"
-# Scripts of shell close descriptors of their own, mostly below 10 (exec 3>FILE).
+# Shell scripts close their own descriptors, mostly below 10 (exec 3>FILE).
 _LEAST = 150
 
 

@@ -127,7 +127,7 @@ def base(context: Context) -> tuple[str, str]:
 
 
 def _of_job(context: Context) -> tuple[str, str]:
-    """Return the folder for all steps; what a step removes at its end lies in its own."""
+    """Return the folder for all steps; files that a step removes at its end lie in another."""
     run = context.run_id()
     return _on_node(context, run if context.options.remove_caches else run.partition(".")[0])
 

@@ -89,7 +89,7 @@ class Context:
         self.gpu: Gpu | None = None  # the GPU of this rank, if it has exactly one
         self.sharers = 1  # the number of ranks that use this GPU
         self.binding: Binding | None = None
-        # Folders to create before the start: that of each variable, by the folder that holds it.
+        # Folders to create before the start: each variable's, by the folder that holds it.
         self.caches: dict[str, dict[str, str]] = {}
         self.recorder = ""  # the folder to create for PyTorch's flight recorder
 

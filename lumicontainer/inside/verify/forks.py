@@ -1,7 +1,7 @@
 """Start checks in Python from a process that has imported what they share.
 
 Several checks import PyTorch, which takes 2 s of processor time. A server imports the modules of a
-check's ``imports`` once; the process of each check is forked from it, below a reaper of its own,
+check's ``imports`` once; the process of each check is forked from it, below its own reaper,
 with the check's environment, session, output and temporary folder.
 
 lumi-verify sends messages of JSON to a server, with descriptors attached. ``{"modules": [...]}``

@@ -150,7 +150,7 @@ class Runner:
         before: Sequence[str] = (),
         files: bool = False,
     ) -> Outcome:
-        """Run one process of a check, with an environment of its own if it is not the only one.
+        """Run one process of a check, with its own environment if there are others.
 
         ``before`` is a command that starts it, such as mpiexec. With ``files`` it inherits all open
         files.
@@ -204,7 +204,7 @@ class Runner:
 
     def _entry(self, check: Check, *, removes: bool) -> list[str]:
         """Return what starts the ranks of a check as users' do."""
-        # Ranks that need no GPU compute on the CPU where there are too few.
+        # Ranks that need no GPU compute on the CPU if there are too few.
         shares = not (self.place.launched or check.get("needs", {}).get("gpus"))
         options = ["--allow-gpu-sharing"] if shares else []
         # On LUMI's nodes /tmp is in memory.

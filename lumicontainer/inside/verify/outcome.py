@@ -31,7 +31,7 @@ class Outcome:
     """The outcome of a check on one process, or of all of them together.
 
     ``host`` is the node of ``rank``; ``halted``: the process did not fail, but was ended
-    because another rank had. ``ranks`` has a row for each process, where there are several.
+    because another rank had. ``ranks`` has a row for each process, if there are several.
     """
 
     state: str
@@ -102,7 +102,7 @@ def of_process(
 ) -> Outcome:
     """Return the outcome of one process of a check; ``report`` is the content of REPORT.
 
-    ``architecture`` is that of the GPUs: thresholds of another one are not judged.
+    ``architecture`` is the GPUs': thresholds for another one are not judged.
     """
     outcome = Outcome(*_state(ended, check), output=ended.output, rank=rank)
     outcome.halted = ended.code is None and bool(ended.why)

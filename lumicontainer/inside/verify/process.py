@@ -94,7 +94,7 @@ def start(
     """Start a command below the reaper; return it, and the descriptor whose closing ends it.
 
     ``folder`` is removed if lumi-verify dies. With ``files`` the command inherits all open files,
-    for example those of a launcher for MPI.
+    such as an MPI launcher's.
     """
     kept, lifeline = os.pipe()
     os.set_inheritable(kept, True)

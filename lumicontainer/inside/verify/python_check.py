@@ -34,7 +34,7 @@ _REAPER = f"{os.path.basename(_PACKAGE)}.verify.reaper"
 def main() -> None:
     """Run the file as a program, or serve."""
     faulthandler.enable()
-    # The search path needs the folder of the check and that of lumi_inside, not this file's, which
+    # The search path needs the folders of the check and of lumi_inside, not this file's, which
     # PYTHONSAFEPATH does not add.
     own = os.path.dirname(os.path.realpath(__file__))
     if sys.path and os.path.realpath(sys.path[0]) == own:

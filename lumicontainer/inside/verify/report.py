@@ -29,7 +29,7 @@ _UNPRINTABLE = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0
 
 
 def listed(checks: Sequence[Check]) -> str:
-    """Return a line a check: its name, level, and what it proves."""
+    """Return a line for each check: its name, level, and what it proves."""
     width = max((len(each["name"]) for each in checks), default=0)
     return "".join(
         f"{each['name']:{width}}  {each['level']:5}  {each['summary']}\n" for each in checks

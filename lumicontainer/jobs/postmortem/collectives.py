@@ -1,7 +1,7 @@
-"""Compare the collectives of all ranks: where they differ, and who never came.
+"""Compare the collectives of all ranks: where they differ, and which rank never came.
 
-The numbers of collectives count in each process group. Of a group the ranks must run the same ones
-in the same order.
+Collectives are numbered in each process group. All ranks of a group must run the same ones in the
+same order.
 """
 
 from collections import Counter, defaultdict

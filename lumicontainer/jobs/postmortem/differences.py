@@ -1,4 +1,4 @@
-"""The verdict on ranks whose collectives differ from those of the others."""
+"""The verdict on ranks whose collectives differ from the others'."""
 
 from collections.abc import Mapping, Sequence
 

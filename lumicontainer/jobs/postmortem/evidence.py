@@ -28,7 +28,7 @@ class Evidence:
     only_node: str = ""
     """The node of all ranks, if there was one."""
     rank_nodes: Mapping[int, str] = field(default_factory=dict)
-    """The node of each rank, where it is known."""
+    """The node of each rank, if it is known."""
 
     @cached_property
     def ranks(self) -> Mapping[int, Rank]:

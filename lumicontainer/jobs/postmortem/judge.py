@@ -92,7 +92,7 @@ def _likeness(rank: Rank) -> tuple[str, str]:
 
 
 def _by_launcher(rank: Rank, evidence: Evidence) -> Verdict:
-    """Return a rank without a message, of which srun or torchrun says how it ended."""
+    """Return a rank without a message if srun or torchrun says how it ended."""
     assert rank.ended is not None
     memory = memory_events(evidence)
     event = rank.ended if is_of_memory(rank.ended) or not memory else memory[0]
@@ -139,7 +139,7 @@ def _of_collectives(evidence: Evidence) -> Verdict | None:
     if difference is not None and difference.kind in DIFFERENCES:
         return by_difference(difference, evidence)
     for event in of_kind(evidence.logs, signatures.MISMATCH):
-        # A rank prints it that got what it did not expect, and need not be the one that differs.
+        # The rank that prints it got something unexpected, and need not be the one that differs.
         return by_event(event)._replace(ranks=())
     return None
 

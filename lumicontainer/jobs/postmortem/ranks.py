@@ -113,7 +113,7 @@ def _belongs(event: Message, log: Log) -> bool:
 
 
 def ranks_of(logs: Sequence[Log], nodes: Mapping[int, str]) -> dict[int, Rank]:
-    """Return the ranks that have logs, or that a launcher names; ``nodes`` has those of ranks."""
+    """Return the ranks that have logs, or that a launcher names; ``nodes`` has their nodes."""
     ranks: dict[int, Rank] = {}
     for log in logs:
         if log.rank is not None:
@@ -129,7 +129,7 @@ def ranks_of(logs: Sequence[Log], nodes: Mapping[int, str]) -> dict[int, Rank]:
 
 
 def _ends_of_ranks(events: Sequence[Message], nodes: Mapping[int, str]) -> list[Message]:
-    """Return the messages of ends without those of srun, if its tasks are launchers of ranks."""
+    """Return the messages of ends, without srun's if its tasks are launchers of ranks."""
     by_launcher = [event for event in events if event.match.signature.id == _TORCHRUN]
     if by_launcher or any(_is_elsewhere(event, nodes) for event in events):
         return by_launcher

@@ -130,7 +130,7 @@ def nodes_of_message(event: Message) -> tuple[str, ...]:
 
 
 def nodes_of_ranks(numbers: Sequence[int], evidence: Evidence) -> list[str]:
-    """Return the nodes of ranks, where they are known."""
+    """Return the nodes of ranks, if they are known."""
     nodes = {evidence.ranks[each].node for each in numbers if each in evidence.ranks}
     return sorted(nodes - {""})
 

@@ -29,7 +29,7 @@ _SIZES = ((1 << 30, "G"), (1 << 20, "M"))
 
 
 class JobHeader(NamedTuple):
-    """Hold what a job says of itself, beside its layout; empty texts say nothing."""
+    """Hold what a job says of itself, besides its layout; empty texts say nothing."""
 
     name: str
     minutes: int | None = None

@@ -30,7 +30,7 @@ class Chain(NamedTuple):
     restarts: int
     """The jobs in a row that may end without progress, after the first."""
     logs: str = "."
-    """The folder in which ranks may have logs of their own."""
+    """The folder in which each rank may have its own log."""
     seconds: int = _SAVING - _LEFT
     """The time that the program has to save."""
 

@@ -36,7 +36,7 @@ def hourly_cost(slurm: Slurm, partition: Partition, allocation: Allocation) -> C
 
 
 def cost(slurm: Slurm, partition: Partition, allocation: Allocation, minutes: int) -> Cost | None:
-    """Return what a job costs that runs for its whole time."""
+    """Return the cost of a job that runs until its time limit."""
     hour = hourly_cost(slurm, partition, allocation)
     return hour._replace(amount=hour.amount * minutes / 60) if hour else None
 

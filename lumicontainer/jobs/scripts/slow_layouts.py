@@ -20,7 +20,7 @@ CONFIGURATIONS = ("--deepspeed_config", "--deepspeed-config", "--deepspeed")
 
 
 class Shape(NamedTuple):
-    """Hold how a program divides a model; 0 where it does not say it."""
+    """Hold how a program divides a model; 0 if it does not say."""
 
     hidden: int = 0
     tensor: int = 1

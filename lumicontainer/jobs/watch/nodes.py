@@ -10,7 +10,7 @@ from lumicontainer.system.terminal.output import clean
 
 _PAGE = 4096
 _DIGITS = 19
-"""The most digits of a number: those of 64 bits."""
+"""The most digits of a number, as of 64 bits."""
 _UNLIMITED = 1 << 60
 """Bytes from which on a control group of version 1 has no limit."""
 

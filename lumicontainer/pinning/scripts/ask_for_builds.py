@@ -68,7 +68,7 @@ def ask(package: dict, options: list) -> dict:  # type: ignore[type-arg]
 
 
 def hash_of(package: dict) -> str:  # type: ignore[type-arg]
-    """Return the option with the sha256 of a package; empty where the index has none."""
+    """Return the option with the sha256 of a package; empty if the index has no sha256."""
     digest = package["download_info"].get("archive_info", {}).get("hashes", {}).get("sha256")
     return f" --hash=sha256:{digest}" if digest else ""
 
@@ -130,6 +130,6 @@ def print_backend_needs(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    # Neither the files beside this one nor those of the current folder are modules to a backend.
+    # Neither files next to this one nor files in the current folder are modules to a backend.
     sys.path.pop(0)
     main()

@@ -112,7 +112,7 @@ def _attributes(file: int) -> Iterator[str]:
 
 
 def _spans(file: BinaryIO) -> list[Span]:
-    """Return where a file has secrets, in order; those that touch are one span."""
+    """Return where a file has secrets, in order; adjacent ones are one span."""
     spans: list[Span] = []
     for start, piece in masking.pieces(file):
         spans = _joined([*spans, *((start + a, start + b) for a, b in masking.spans(piece))])

@@ -52,8 +52,8 @@ class Namespaces(Runtime):
     def _image(self, base: Base) -> list[str]:
         """Return the command that makes a base of an image, without the engine's bootstrap.
 
-        Apptainer 1.4.5 writes its own files into the tree before it starts a container: where the
-        image has links in their place, it writes them to the host's files.
+        Apptainer 1.4.5 writes its own files into the tree before it starts a container: if the
+        image has links in their place, it writes to the host's files.
         """
         temporary = base.folder / "tmp"
         temporary.mkdir()

@@ -43,7 +43,7 @@ def require_debootstrap() -> None:
 
 
 def device_options(tree: Path) -> list[str]:
-    """Return the options of PRoot that show the host's devices in the tree, none of it made."""
+    """Return the options of PRoot that show the host's devices in the tree, and make none."""
     return [word for each in _DEVICES for word in ("-b", f"/dev/{each}:{tree}/dev/{each}")]
 
 

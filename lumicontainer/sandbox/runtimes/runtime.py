@@ -57,7 +57,7 @@ class Runtime(Protocol):
     checks_tree: bool = False
     """Whether the checks may run in the tree in place of the image."""
     overlays: bool = False
-    """Whether a program apart runs on the packed layers, without a tree of its own."""
+    """Whether a program apart runs on the packed layers, without its own tree."""
     unlimited: str = ""
     """The limit of a step that its programs do not have; empty if they have all."""
     unproven: str = ""

@@ -125,7 +125,7 @@ def _correct(
         without_root.unsquash(tree, layer.squashfs, {}, *options)
         listed.unlink()
         above.update(folder for path in paths for folder in Path(path).parents if folder.name)
-    # unsquashfs sets the modes of parent folders to those of its layer.
+    # unsquashfs sets the modes of parent folders to its layer's.
     for parent in above:
         snapshot.set_folder(tree / parent, rows[str(parent)])
 

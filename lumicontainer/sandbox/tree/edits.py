@@ -151,13 +151,13 @@ class Edits:
         self._put(path, node, Row(index.SYMLINK, 0o777, what=target))
 
     def make_folder(self, path: str, mode: int = 0o755) -> None:
-        """Make a folder with those above it, in place of what is there unless that is a folder."""
+        """Make a folder and its parents, in place of what is there unless that is a folder."""
         entry = self.find(path)
         if entry.node is None or entry.node.kind != FOLDER:
             self._put(path, Node(FOLDER, mode, 0, 0, EPOCH), Row(index.FOLDER, mode))
 
     def set_mode(self, path: str, mode: int) -> None:
-        """Give a file of the layers another mode; a hard link becomes a file of its own."""
+        """Give a file of the layers another mode; a hard link becomes a separate file."""
         entry = self.find(path)
         assert entry.node is not None
         node, content = entry.node, self.read(path)

@@ -31,7 +31,7 @@ from lumicontainer.system.os_errors import run_guarded
 
 
 class Call(NamedTuple):
-    """Hold where a system call has its arguments; None if it has none of that kind."""
+    """Hold where a system call has its arguments; None if it has no such argument."""
 
     folder: int | None
     path: int | None
@@ -46,7 +46,7 @@ class Call(NamedTuple):
 _CHOWN, _LCHOWN = Call(None, 0, 1), Call(None, 0, 1, follows=False)
 _FCHOWN, _FCHOWNAT = Call(0, None, 1), Call(0, 1, 2, 4)
 _MKNOD, _MKNODAT = Call(None, 0, 1, makes=True), Call(0, 1, 2, makes=True)
-# The numbers are those of asm/unistd_64.h.
+# The numbers are from asm/unistd_64.h.
 _CALLS = {92: _CHOWN, 93: _FCHOWN, 94: _LCHOWN, 260: _FCHOWNAT, 133: _MKNOD, 259: _MKNODAT}
 _SECCOMP = 317
 _NO_NEW_PRIVILEGES, _FILTER, _LISTENER = 38, 1, 8

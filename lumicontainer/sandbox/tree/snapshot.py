@@ -66,7 +66,7 @@ def scanning(tree: Path) -> Iterator[Callable[[], Prints]]:
 def require_folders(tree: Path, rows: Mapping[str, Row]) -> None:
     """Raise ``HostError`` if a folder of a tree was removed since its rows were read.
 
-    Another program removes the tree then, and what is made of it would lack files.
+    Another program is then removing the tree, and its snapshot would lack files.
     """
     for path, row in rows.items():
         if row.kind == FOLDER and not os.path.lexists(f"{tree}/{path}"):

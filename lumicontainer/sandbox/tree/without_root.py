@@ -66,7 +66,7 @@ def _is_closed(row: Row) -> bool:
 
 
 def modes_to_set(rows: Index, opened: Iterable[str]) -> dict[str, int]:
-    """Return the modes that unsquashfs does not set, and those of what was opened.
+    """Return the modes that unsquashfs does not set, and the modes of opened folders.
 
     It sets setuid and setgid for root alone, and cannot fill a closed folder.
     """
@@ -85,7 +85,7 @@ def modes_to_set(rows: Index, opened: Iterable[str]) -> dict[str, int]:
 def pack_options(tree: Path, rows: Index, modes: Mapping[str, int]) -> Iterator[Sequence[str]]:
     """Yield the options of mksquashfs that give a tree its owners and whiteouts.
 
-    A path without a row belongs to root. ``modes`` are those of paths with another mode.
+    A path without a row belongs to root. ``modes`` are the paths with another mode.
     """
     if not ORDINARY:
         yield ()

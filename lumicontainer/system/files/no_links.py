@@ -34,7 +34,7 @@ def remove(path: Path) -> None:
 
 
 def packages_listed(tree: Path) -> set[str]:
-    """Return the names of the Debian packages in those of a tree's apt lists that can be read."""
+    """Return the names of the Debian packages in the readable apt lists of a tree."""
     return set(islice(_each_listed(tree), _MOST_PACKAGES))
 
 

@@ -110,7 +110,7 @@ def hold_folder(folder: Path) -> Iterator[None]:
 
 
 def partial_files(output: Path, owner: str = "") -> list[Path]:
-    """Return the temporary files for a result, or those of an owner."""
+    """Return the temporary files for a result, or only an owner's."""
     prefix = _prefix(output, owner)
     return [path for path in output.parent.iterdir() if path.name.startswith(prefix)]
 

@@ -78,8 +78,8 @@ def files_below(
 ) -> Iterator[FolderFile]:
     """Yield the files of a folder below ``root``, sorted; add read errors to ``problems``.
 
-    What editors and desktops leave there is passed over, and what ``skip`` says of a path in the
-    folder; that of a folder ends with a slash.
+    Skips files that editors and desktops leave there, and each path in the folder that ``skip``
+    names; the path of a folder ends with a slash.
     """
     path = root / name
     try:

@@ -22,7 +22,7 @@ FAULTS = (
 )
 """The exceptions of Python's readers for damaged, encrypted or unknown content."""
 _LARGEST_LIST = 32 << 20
-"""The largest list of files of a wheel, in bytes; that of PyTorch has 2 MB."""
+"""The largest list of files of a wheel, in bytes; PyTorch's has 2 MB."""
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """The methods that pip and every installer read; others expand without bound."""
 _HEADER = 30

@@ -15,8 +15,8 @@ def write_whole(
 ) -> None:
     """Replace a file in one step, so that readers see the old or the new content.
 
-    Who may read an ``executable`` file may also run it. ``mode`` is the file's mode, if another
-    than that of new files.
+    Who may read an ``executable`` file may also run it. ``mode`` is the file's mode, by default the
+    mode of new files.
     """
     with _draft(path, content, executable=executable) as draft:
         if mode is not None:

@@ -1,4 +1,4 @@
-"""Limit what a container writes to a folder, whatever is in that."""
+"""Limit what a container writes to a folder, whatever the folder holds."""
 
 import os
 import stat

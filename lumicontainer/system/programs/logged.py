@@ -146,7 +146,7 @@ async def _follow(chunks: AsyncIterator[bytes], log: OutputLog) -> None:
 
 
 async def _chunks(child: Process, patience: Patience) -> AsyncIterator[bytes]:
-    # Stderr is a pipe of its own only if stdout is the result.
+    # Stderr is a separate pipe only if stdout is the result.
     output, pid = child.stderr or child.stdout, child.pid
     assert output is not None
     before, end = -1, time.monotonic() + (patience.total or math.inf)

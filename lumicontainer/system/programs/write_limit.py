@@ -14,8 +14,8 @@ _SHARE = 20
 class WriteLimit:
     """Count all that they write, also to files that are removed again.
 
-    Bytes that a program writes to files in its memory (mmap(2)) do not count: it is for programs
-    of this host, and ``FolderLimit`` is for those of others.
+    Bytes that a program writes to files in its memory (mmap(2)) do not count: it is for programs of
+    this host, and ``FolderLimit`` is for programs of others.
     """
 
     def __init__(self, pid: int, most: int) -> None:

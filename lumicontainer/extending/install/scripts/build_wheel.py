@@ -51,6 +51,6 @@ def settings() -> dict:  # type: ignore[type-arg]
 
 
 if __name__ == "__main__":
-    # Neither the files beside this one nor those of the current folder are modules to a backend.
+    # Neither files next to this one nor files in the current folder are modules to a backend.
     sys.path.pop(0)
     main()

@@ -64,7 +64,7 @@ def number_of_hello(line: bytes) -> str:
 
 
 class Seal:
-    """Sign the messages of one side of a connection, and verify those of the other.
+    """Sign the messages of one side of a connection, and verify the other side's.
 
     ``zero`` and ``other`` are the random numbers of rank 0 and of the other side.
     """

@@ -194,7 +194,7 @@ def _order(job: BatchJob) -> Iterator[Hit]:
 
 
 def _chooses_gpus(job: BatchJob, start: Start) -> bool:
-    """Return whether the step may give ranks their GPUs in an order of its own."""
+    """Return whether the step may give ranks their GPUs in another order."""
     names = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
     own = [each for each in job.script.settings if each.name in names and each.context.in_step]
     if any(each.value.raw.replace("\\", "") not in _LOCAL for each in own):

@@ -13,7 +13,7 @@ _SEVERAL = re.compile(rb"(?m)^#SBATCH[ \t]+(?:hetjob|packjob)")
 
 
 def read_directives(data: bytes, comments: Collection[int]) -> Directives:
-    """Return the options of a script; none if it has several parts with options of their own.
+    """Return the options of a script; none if several parts have their own options.
 
     ``comments`` are the places where comments begin: scripts write others in here-documents.
     """

@@ -23,7 +23,7 @@ _ATTEMPT = re.compile(r"attempt_\d{1,5}/(\d{1,7})/")
 _RUN = re.compile(
     r"slurm-(\d{1,12}(?:_\d{1,9})?)(?:[._-].*)?|(\d{1,12})\.\d{1,9}-.*|.*\.[oe](\d{1,12})"
 )
-"""Names of Slurm, of lumi-entry and of PBS; other numbers are not those of jobs."""
+"""Names of Slurm, of lumi-entry and of PBS; other numbers are not jobs."""
 _NUMBERED = re.compile(r"(\d{1,6})\.(?:log|out|err|txt)")
 """The names of srun --output=%t.log."""
 

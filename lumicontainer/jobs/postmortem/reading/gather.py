@@ -26,7 +26,7 @@ class Material(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Hold by what the files of a job are known."""
+    """Hold the marks by which a job's files are recognized."""
 
     names: Sequence[str] = ()
     """Its numbers; a job of an array has two, such as ``12_3`` and ``14``."""
@@ -40,7 +40,7 @@ _ANY = Run()
 
 
 def gather(places: Sequence[Path], run: Run = _ANY) -> Material:
-    """Read the files of one job; without its number those of a named file, or of the newest job."""
+    """Read the files of one job; without a number, of a named file's job or the newest one."""
     every = list(files.find_files(list(dict.fromkeys([*places, *run.outputs]))))
     named = {*places, *run.outputs}
     own = [each.job for each in every if each.path in named and each.job]

@@ -56,7 +56,7 @@ class Log(NamedTuple):
     last: str
     """Its last line."""
     native_place: str
-    """The line of the user's code in which it crashed."""
+    """The line of the user's code at which it crashed."""
 
     @property
     def traceback(self) -> Traceback | None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 _HEAD = "Traceback (most recent call last):"
 _OF_WORKER = f"Original {_HEAD}"
-"""The head of a DataLoader worker's traceback, which PyTorch appends to the message of its own."""
+"""The head of a DataLoader worker's traceback, which PyTorch appends to its own message."""
 _FRAME = re.compile(r'^\s{0,12}File "([^"\n]{1,1000})", line (\d{1,9})(?:, in ([^\n]{1,200}))?$')
 _RAISED = re.compile(r"^[A-Za-z_][\w.]{0,200}(?::|$)")
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib(?:64)?/python3|^<")
@@ -31,7 +31,7 @@ class Traceback(NamedTuple):
     first: int
     """The number of the line with which the tracebacks begin that led to it."""
     line: int
-    """The number of its own line in the log."""
+    """The number of its line in the log."""
     logged: bool
     """Whether the program printed it, and went on."""
     fatal: bool
@@ -75,7 +75,7 @@ def _read(lines: list[str], heads: list[int]) -> Traceback:
 
 
 def _chain(lines: list[str], heads: list[int], words: tuple[str, ...]) -> int:
-    """Return where the first traceback begins of those that led to the last one."""
+    """Return the start of the first traceback in the chain that led to the last one."""
     first = heads[-1]
     for head in reversed(heads[:-1]):
         if not any(text.startswith(words) for text in lines[head : first + 1]):

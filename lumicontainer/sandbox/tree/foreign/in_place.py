@@ -84,7 +84,7 @@ def _require_path(path: bytes, name: bytes, node: Node, count: int) -> None:
 
 
 def _keep_environment(edits: Edits) -> None:
-    """Keep what a base sets apart: the image gets a file 90-environment.sh of its own."""
+    """Keep a base's settings apart: the image gets its own file 90-environment.sh."""
     own, kept = ".singularity.d/env/90-environment.sh", f".singularity.d/{BASE_ENVIRONMENT}"
     text = edits.read(own)
     if text is None:
