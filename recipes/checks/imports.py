@@ -22,7 +22,7 @@ UNTOLD = {
 
 
 def imported(name):
-    """Return why a module cannot be imported; nothing where it can."""
+    """Return why a module cannot be imported; empty if it can."""
     try:
         # Some talk as they are imported, and some warn.
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
@@ -35,7 +35,7 @@ def imported(name):
 
 built = {plain_name(name) for name in record("packages.json").get("python", ())}
 problems, modules = [], 0
-# It takes the place of distutils, and refuses where a package has imported that before.
+# It takes the place of distutils, and refuses if a package has imported that before.
 for package in sorted(packages(), key=lambda each: each.name != "setuptools"):
     if plain_name(package.name) not in built:
         continue

@@ -22,7 +22,7 @@ PINNED = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^]]*\])?\s*(?:==\s*([^\s;,]+))?")
 
 
 def provided():
-    """Return the names that installed packages go by beside their own."""
+    """Return the names that installed packages go by besides their own."""
     command = ["dpkg-query", "--show", "--showformat", "${Provides}\n"]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return {word.split("(")[0].strip() for line in said.splitlines() for word in line.split(",")}

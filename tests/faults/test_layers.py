@@ -69,7 +69,7 @@ FAULTS: list[tuple[str, str, Change]] = [
      lambda image: image.write(f"{SITE}/peft/__init__.py", "import peft.other\n")),
     ("training-packages/language_models", "datasets gives another row", lambda image: image.write(
         f"{SITE}/trl/__init__.py", OTHER_ROW)),
-    ("bitsandbytes/qlora", "apart from that of PyTorch with the same weights",
+    ("bitsandbytes/qlora", "apart from PyTorch's with the same weights",
      lambda image: other_bitsandbytes(image, OTHER_PRODUCT)),
     ("bitsandbytes/qlora", "of their block's largest number apart",
      lambda image: other_bitsandbytes(image, OTHER_WEIGHTS)),

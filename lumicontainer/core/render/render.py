@@ -16,7 +16,7 @@ from lumicontainer.core.shipped import step_script
 from lumicontainer.errors import InputError, Problem
 
 _CONSTANT = re.compile(r"LANG|LANGUAGE|LC_[A-Z]+|LD_[A-Z_]+|ROCM_(PATH|HOME)")
-"""The variables for which the value of the image wins over that of the host.
+"""The variables for which the image's value wins over the host's.
 
 Nearly every login shell exports LANG, often as a locale that the image does not have: each program
 would complain. LD_LIBRARY_PATH and LD_PRELOAD name files of the host. Engines do not pass the

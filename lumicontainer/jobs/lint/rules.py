@@ -100,7 +100,7 @@ def write_finding(script: Script, rule: LintRule, hit: Hit) -> LintFinding:
 
 
 def _filled(text: str, facts: Mapping[str, str]) -> str:
-    """Return a text with its facts; other braces, such as those of shells, stay."""
+    """Return a text with its facts; other braces, such as a shell's, stay."""
     for name, value in facts.items():
         text = text.replace("{" + name + "}", value)
     return text

@@ -18,7 +18,7 @@ Calls = Mapping[int, Mapping[int, Collective]]
 
 
 class Difference(NamedTuple):
-    """Hold where the ranks of a group part: those that do otherwise, and what both do."""
+    """Hold where the ranks of a group diverge: the ranks that differ, and what both sides do."""
 
     kind: str
     number: int

@@ -22,7 +22,7 @@ _USUAL = (
         "srun(1)",
     ),
     SrunOption("--mpi=pmi2", "MPI in the image starts through PMI2", "srun(1)", "mpi"),
-    SrunOption("--cpus-per-task", "srun does not take it over from sbatch", "srun(1)", "cores"),
+    SrunOption("--cpus-per-task", "srun does not inherit it from sbatch", "srun(1)", "cores"),
 )
 """The options of srun on platforms that name none."""
 _SIZES = ((1 << 30, "G"), (1 << 20, "M"))

@@ -209,7 +209,7 @@ _LOCAL = ("$SLURM_LOCALID", "${SLURM_LOCALID}", '"$SLURM_LOCALID"', '"${SLURM_LO
 
 
 def _replaced(job: BatchJob, option: OptionUse, masks: Sequence[int]) -> tuple[Edit, ...]:
-    """Return the edit that writes the masks of the GPUs' cores, where the list stands in full."""
+    """Return the edit that writes the masks of the GPUs' cores, if the list stands in full."""
     value = option.value
     if value is None or len(masks) != len(job.masks):
         return ()

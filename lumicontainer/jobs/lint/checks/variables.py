@@ -140,7 +140,7 @@ def _rename(job: BatchJob, setting: Assignment, old: str, new: str) -> tuple[Edi
 
 
 def _near(name: str, known: frozenset[str]) -> str:
-    """Return the known name that is one typing error away; empty if there is none, or several."""
+    """Return the known name that is one typing error away; empty if there is not exactly one."""
     if not _PREFIXES.fullmatch(name) or len(name) < 8:
         return ""
     near = [each for each in known if abs(len(each) - len(name)) <= 1 and _one_error(name, each)]

@@ -47,7 +47,7 @@ class OptionUse(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Return the known value; empty if there is none."""
+        """Return the known value; empty if it is not known."""
         return self.value.text if self.value and self.value.is_known else ""
 
     @property

@@ -45,7 +45,7 @@ def gather(places: Sequence[Path], run: Run = _ANY) -> Material:
     named = {*places, *run.outputs}
     own = [each.job for each in every if each.path in named and each.job]
     names = run.names or own or _newest(every)
-    # Files without a number, such as those of torchrun, belong to every job.
+    # Files without a number, such as torchrun's, belong to every job.
     chosen = [each for each in every if not each.job or each.job in names or each.path in named]
     others = {each.job for each in every if each not in chosen}
     logs: list[Log] = []

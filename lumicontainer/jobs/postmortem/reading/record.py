@@ -1,6 +1,6 @@
 """Slurm's record of a job: how it ended, on which nodes, and where its output is.
 
-sacct has it where the site runs slurmdbd, scontrol for some minutes after the end of a job.
+sacct has it if the site runs slurmdbd, scontrol for some minutes after the end of a job.
 """
 
 import re

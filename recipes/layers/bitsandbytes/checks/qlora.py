@@ -52,4 +52,4 @@ pairs = zip(gradients(frozen), gradients(lambda given: given @ came.T), strict=T
 far = max(((one - other).abs().max() / other.abs().max()).item() for one, other in pairs)
 note("apart", far)
 if not far <= ALLOWED:
-    failed(f"a step of QLoRA is {far:.2g} apart from that of PyTorch with the same weights")
+    failed(f"a step of QLoRA is {far:.2g} apart from PyTorch's with the same weights")

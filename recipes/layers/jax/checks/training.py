@@ -6,7 +6,7 @@
 
 import os
 
-# Its plugin for ROCm stops a program where there is no GPU; another check trains on one.
+# Its plugin for ROCm stops a program if there is no GPU; another check trains on one.
 os.environ["JAX_PLATFORMS"] = "cpu"
 
 import _steps

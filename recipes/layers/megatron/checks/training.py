@@ -1,5 +1,5 @@
 # /// check
-# summary: Megatron-DeepSpeed's training program can be imported, and finds what is compiled
+# summary: Megatron-DeepSpeed's training program can be imported, and finds its kernels
 # hint: rebuild the layer megatron
 # ///
 

@@ -28,6 +28,6 @@ prefix = Path(compiler).resolve().parent.parent
 own = (prefix / "lib", prefix / "lib/x86_64-linux-gnu", Path(HOST))
 strange = sorted(path for path in loaded if Path(path).parent not in own)
 if not loaded:
-    sys.exit("mpi4py has an MPI of its own: no libmpi is loaded")
+    sys.exit("mpi4py has its own MPI: no libmpi is loaded")
 if strange:
     sys.exit(f"mpi4py loads an MPI library that is not the image's: {', '.join(strange)}")

@@ -29,7 +29,7 @@ def parse(text):
 
 
 def words(first, second):
-    """Return what mpiexec is to run: osu_bw on two GCDs, from device to device."""
+    """Return the command for mpiexec: osu_bw on two GCDs, from device to device."""
     sizes = f"{min(SIZES.values())}:{max(SIZES.values())}"
     program = [PROGRAM, "--message-size", sizes, "D", "D"]
     return [
@@ -39,7 +39,7 @@ def words(first, second):
 
 
 def environment():
-    """Return the environment of mpiexec: that of this process, without its launcher's."""
+    """Return the environment of mpiexec: this process's, without its launcher's variables."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(_OF_ANOTHER)}
     hidden = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
     return {name: value for name, value in own.items() if name not in hidden}
@@ -54,7 +54,7 @@ def wrong(found, first, second, output):
 
 
 def run(command, seconds):
-    """Run a command to its end; return what it said, also where it failed."""
+    """Run a command to its end; return its output, even if it failed."""
     try:
         done = subprocess.run(
             command,

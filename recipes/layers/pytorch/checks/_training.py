@@ -23,7 +23,7 @@ RATE = 0.2
 FALLS_TO = 0.7
 """The largest final loss, relative to the first one; about 0.2 is usual."""
 APART = 1e-3
-"""How far parameters may be from those of one process, relative to the largest of these.
+"""The allowed distance of parameters from a single process's, relative to the largest of these.
 
 Seen: 1e-5 where parameters begin 1e-6 apart, 0.1 where a rank uses its own gradient alone. The
 tangent keeps it so; with a network that has kinks the former is a hundred times as much.
@@ -34,9 +34,9 @@ FEATURES, DIGITS = 64, 10
 
 
 def device():
-    """Return this rank's GPU, or the CPU where there is not one for each rank."""
+    """Return this rank's GPU, or the CPU if there is not one for each rank."""
     count, ranks = torch.cuda.device_count(), int(os.environ["LOCAL_WORLD_SIZE"])
-    # Slurm may show each task a GPU of its own.
+    # Slurm may show each task only its own GPU.
     shown = count == 1 and "SLURM_STEP_ID" in os.environ
     if not torch.cuda.is_available() or (count < ranks and not shown):
         note("device", "cpu")
@@ -84,7 +84,7 @@ def share(ranks):
 
 
 def batches(data, ranks, rank=None):
-    """Yield the batches of a rank, or those of all ranks together."""
+    """Yield the batches of a rank, or of all ranks together."""
     images, labels = data
     mine = share(ranks)
     random = torch.Generator().manual_seed(1)
@@ -119,7 +119,7 @@ def _gather(row):
 
 
 def conclude(network, losses, data, *, ranks, gather):
-    """End the check where the ranks have not trained as one process does.
+    """Fail if the ranks have not trained as one process does.
 
     ``gather`` takes a row of plain data, and returns the rows of all ranks.
     """

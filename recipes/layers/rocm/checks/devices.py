@@ -9,7 +9,7 @@
 #   nodes before ranks start
 # ///
 
-# rocminfo is not asked: that of some images for LUMI was a script that always prints eight GPUs
+# rocminfo is not asked: in some images for LUMI it was a script that always prints eight GPUs
 # (AMD's LUMI containers, common/Dockerfile.rocm-6.2.4). The kernel's own files are read.
 
 import os
@@ -32,7 +32,7 @@ if len(missing) > hidden:
     there = len(wanted) - len(missing) + hidden
     problems.append(f"{host} has {there} of {len(wanted)} GPUs; not seen: {', '.join(missing)}")
 problems += [
-    f"{host} has a GPU at {pci}, where the platform knows none"
+    f"{host} has a GPU at {pci}, and the platform lists none there"
     for pci in sorted(found.keys() - wanted)
 ]
 problems += [

@@ -11,7 +11,7 @@
 
 # The project's rules say which ROCm goes with which driver; drivers.json holds those
 # that speak of this image's ROCm. They number a driver as the ROCm that it came with; its module
-# has a number of its own, so that 6.3.6 is the driver of ROCm 6.0, and 6.10.5 that of 6.3.
+# has its own number, so that 6.3.6 is the driver of ROCm 6.0, and 6.10.5 the driver of 6.3.
 
 import os
 
@@ -30,7 +30,7 @@ CAME_WITH = {
     "6.16.6": "7.1",
 }
 """ROCm by the version of the module, as the packages amdgpu-dkms of AMD's repositories are named:
-6.10.5.60300 is that of ROCm 6.3.0 (AMD, user and kernel-space support matrix)."""
+6.10.5.60300 is the driver of ROCm 6.3.0 (AMD, user and kernel-space support matrix)."""
 
 
 def holds(condition, driver):

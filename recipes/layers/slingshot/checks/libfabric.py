@@ -1,5 +1,5 @@
 # /// check
-# summary: libfabric is whole, and has the provider for Slingshot where it was built for it
+# summary: libfabric is complete, and has the provider for Slingshot if it was built for it
 # hint: rebuild the layer slingshot
 # ///
 

@@ -22,7 +22,7 @@ def load():
 
 
 def conclude(start, weights, losses, data):
-    """End the check where the weights (64, 10) are not what NumPy makes of ``start``."""
+    """Fail if the weights (64, 10) are not what NumPy makes of ``start``."""
     images, wanted = data
     print(f"loss {losses[0]:.3f} to {losses[-1]:.3f} in {STEPS} steps")
     if not losses[-1] <= FALLS_TO * losses[0]:

@@ -1,6 +1,6 @@
 # /// check
 # summary: >-
-#   FlashAttention is right forward and backward, for the sizes of heads that it has kernels for, in
+# FlashAttention is correct forward and backward, for the sizes of heads that it has kernels for, in
 #   fp16 and bf16, causal or not
 # level: full
 # timeout_seconds: 600

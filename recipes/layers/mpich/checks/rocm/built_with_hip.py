@@ -10,7 +10,7 @@ from lumi_inside.checking import resolved, skipped
 
 layer = resolved()["layers"]["mpich"]
 if layer["parameters"]["provider"] == "wheel":
-    skipped("the recipe has the wheel of MPICH: without HIP, with a libfabric of its own")
+    skipped("the recipe has the wheel of MPICH: without HIP, with its own libfabric")
 
 said = subprocess.run(["mpichversion"], check=True, capture_output=True, text=True).stdout
 print(said)

@@ -1,4 +1,4 @@
-"""A stack of blocks like those of Llama, and the number of operations of its step."""
+"""A stack of blocks like Llama's, and the number of operations of its step."""
 
 import torch
 from torch import nn

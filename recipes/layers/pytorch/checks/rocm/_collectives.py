@@ -93,7 +93,7 @@ class Team:
         )
 
     def seconds(self, collective, count, rounds):
-        """Return the time of one collective in half precision, that of the slowest rank.
+        """Return the time of one collective in half precision, on the slowest rank.
 
         All ranks call it, those too that are in no team.
         """
@@ -157,7 +157,7 @@ def sizes(on):
 def bandwidths(team):
     """Return a line of a picture for each collective: points of bytes and GB/s.
 
-    All ranks call it, each with a team of its own; the slowest rank of all counts.
+    All ranks call it, each with its own team; the slowest rank of all counts.
     """
     on = team.ranks.device
     return [

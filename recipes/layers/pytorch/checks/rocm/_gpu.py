@@ -29,7 +29,7 @@ def local_rank():
 
 
 def device(number=None):
-    """Return the device to compute on: this rank's GPU, or that with a number of its own."""
+    """Return the device to compute on: this rank's GPU, or the GPU of a given number."""
     asked = os.environ.get(DEVICE, "")
     if asked == "cpu":
         if os.path.exists(_AMD):

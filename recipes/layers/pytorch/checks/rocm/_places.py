@@ -9,7 +9,7 @@ def problems(rows, platform):
     """Yield what is wrong with where ranks run.
 
     Each of ``rows`` holds ``rank``, ``host``, ``pci`` (its GPU's place), ``cores``, ``nic`` (its
-    name, empty where there is none) and ``nic_up``; ``platform`` is the image's platform.json.
+    name, empty if there is none) and ``nic_up``; ``platform`` is the image's platform.json.
     """
     table = {row["pci"].lower(): row for row in platform.get("gpus", ())}
     for row in rows:

@@ -1,6 +1,6 @@
 """Read the files of RCCL that a process mapped, and RCCL's log.
 
-The log is that of NCCL_DEBUG=INFO. Its lines are in two spellings, those of aws-ofi-rccl and of
+The log is written by NCCL_DEBUG=INFO. Its lines have two spellings, of aws-ofi-rccl and of
 aws-ofi-nccl: LUMI-training-materials, docs/2day-20260422/205-Containers.md; aws-ofi-nccl,
 src/nccl_ofi_rdma.cpp and src/nccl_ofi_sendrecv.cpp; HPE shs-ccl-docs, rccl/rccl_tuning_guide.md.
 """
@@ -36,7 +36,7 @@ def logged():
 
 
 def said(path):
-    """Return what RCCL wrote to its log, nothing where it wrote none; remove the log.
+    """Return the text of RCCL's log, empty if there is no log; remove the log.
 
     The checks end without Python's own end, and a node's /tmp may lie in memory.
     """
@@ -64,7 +64,7 @@ def wrong_files(maps, folder=IMAGE):
     """Yield what is wrong with the RCCL that a process mapped; it must lie in ``folder``."""
     library, _ = mapped(maps)
     if not library:
-        yield "the process has mapped no librccl.so: PyTorch holds an RCCL of its own, or none"
+        yield "the process has mapped no librccl.so: PyTorch holds its own RCCL, or none"
     if len(library) > 1:
         yield f"the process has mapped RCCL {len(library)} times: {', '.join(library)}"
     inside = os.path.join(os.path.realpath(folder), "")

@@ -1,5 +1,5 @@
 # /// check
-# summary: no Python package has an RCCL, HIP or HSA of its own beside the image's
+# summary: no Python package has its own RCCL, HIP or HSA next to the image's
 # hint: rebuild the layer pytorch, which puts the image's in their places; leave out the
 #   package that has one
 # ///
@@ -29,7 +29,7 @@ problems, seen = [], 0
 for kind, names in ONCE.items():
     image = next(filter(None, map(tree.find, names)), None)
     if image is None:
-        problems.append(f"the image has no {names[0]} of its own")
+        problems.append(f"the image itself has no {names[0]}")
         continue
     own = tree.file(image.path)
     for package in packages():

@@ -66,7 +66,7 @@ if odd:
     problems.append(f"ranks that hold other parameters than the rest: {', '.join(odd)}")
 apart = max(gpu.apart(a, b) for a, b in zip(model.parameters(), alone.parameters(), strict=True))
 if apart > ALLOWED:
-    problems.append(f"the parameters are {apart:.1e} apart from those of training on one rank")
+    problems.append(f"the parameters are {apart:.1e} apart from the result of training on one rank")
 if losses[-1] >= losses[0]:
     problems.append(f"the loss does not fall: {losses[0]:.4g}, then {losses[-1]:.4g}")
 ranks.conclude(problems)

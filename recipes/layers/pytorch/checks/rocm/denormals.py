@@ -11,7 +11,7 @@
 
 # The instructions of MI200 GPUs for products of fp16 and bf16 flush denormals to zero. PyTorch has
 # rocBLAS take another way for fp16 in backward passes, where gradients are small; a variable asks
-# for it in forward passes too, or never. Of bf16, with a range as wide as that of fp32, nothing is
+# for it in forward passes too, or never. Of bf16, with a range as wide as fp32's, nothing is
 # promised (PyTorch, docs/source/notes/numerical_accuracy.rst). Other GPUs keep denormals.
 # With ROCm 6.4 the other way was reported to have no effect (LUMI, User-Coffee-Breaks/20260326,
 # question 23; olcf-user-docs issue 478): then this check fails.

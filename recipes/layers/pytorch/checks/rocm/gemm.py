@@ -1,5 +1,5 @@
 # /// check
-# summary: products of matrices in fp32, bf16 and fp16 are right on every GPU of the node
+# summary: matrix products in fp32, bf16 and fp16 are correct on every GPU of the node
 # level: full
 # runs: node
 # timeout_seconds: 300

@@ -15,7 +15,7 @@ ROCM = Path(os.environ.get("ROCM_PATH", "/opt/rocm"))
 IMAGE = (ROCM / "lib").resolve()
 ONCE = ("librccl.so", "libamdhip64.so", "libhsa-runtime64.so")
 
-# MPI first, where it is here: it loads the image's HIP before torch asks for one by another name.
+# MPI first, if it is here: it loads the image's HIP before torch asks for one by another name.
 try:
     mpi4py = importlib.import_module("mpi4py")
 except ImportError:

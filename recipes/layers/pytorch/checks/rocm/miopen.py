@@ -1,6 +1,6 @@
 # /// check
 # summary: >-
-#   convolutions are right on all ranks of a node that share MIOpen's cache, and the cache stays
+# convolutions are correct on all ranks of a node that share MIOpen's cache, and the cache stays
 #   whole
 # level: full
 # runs: ranks
@@ -61,7 +61,7 @@ def wrong_results(on):
         if apart > ALLOWED:
             yield (
                 f"a convolution of {channels} channels, {side}x{side} with {kernel}x{kernel}, is "
-                f"{apart:.1e} apart from that of the CPU"
+                f"{apart:.1e} apart from the CPU's"
             )
 
 
