@@ -1,4 +1,4 @@
-"""Find what a cache has written in its folders, where users may have files of their own."""
+"""Find what a cache has written in its folders, where users may also have files."""
 
 import re
 from pathlib import Path

@@ -1,7 +1,7 @@
 """The lock of an image: its pins, its file, its faults, and the recipe with its pins.
 
 A lock decides bytes. Its pins replace their inputs before steps are planned: a locked build has
-keys of its own if the inputs differ. The same lock is the same text, and reads as the same lock.
+other keys if the inputs differ. The same lock is the same text, and reads as the same lock.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,1 +1,1 @@
-"""Put more Python packages on a finished image, as one squashfs beside it."""
+"""Put more Python packages on a finished image, as one squashfs next to it."""

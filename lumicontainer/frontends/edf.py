@@ -53,7 +53,7 @@ def _mount(mount: Mount) -> str:
 
 
 def write_squashfs(image: Path) -> None:
-    """Copy the file system of an image into a file beside it, unless it is there.
+    """Copy the file system of an image into a file next to it, unless it is there.
 
     Raises ``InputError`` if the image has an overlay, because the engine reads one file system, and
     if a file of another program has the name of the copy.

@@ -1,4 +1,4 @@
-"""Decide which libraries of the host an image needs beside those that its layers name.
+"""Decide which libraries of the host an image needs besides the ones that its layers name.
 
 The libraries that layers name always come from the host. A dependency of theirs comes from the host
 if the image has no library of its name, or one without a version or a symbol that is needed. All

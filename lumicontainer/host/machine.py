@@ -37,7 +37,7 @@ def _memory_limits(root: Path) -> Iterator[int]:
 def is_there(path: str) -> bool:
     """Return whether this user sees a path; a folder without access counts as empty.
 
-    Other errors are raised, such as that of a lost file server.
+    Other errors are raised, such as the error of a lost file server.
     """
     try:
         return Path(path).exists()

@@ -100,7 +100,7 @@ def _read_manifest(url: str, trust: Path | None) -> tuple[bytes, str]:
     manifest = json_object(body)
     is_list = (isinstance(manifest.get(rows), list) for rows in ("manifests", "layers"))
     if "schemaVersion" not in manifest or not any(is_list):
-        # A proxy may answer in place of the registry, with a page that asks to log in.
+        # A proxy may answer instead of the registry, with a page that asks to log in.
         start = body[:60].decode("utf-8", "replace")
         raise ValueError(f"the answer is not a manifest: {start!r}")
     return body, headers.get("Docker-Content-Digest", "")

@@ -140,7 +140,7 @@ def is_bundle(path: str, name: str) -> bool:
 def _local_folders(values: Iterable[str]) -> Iterable[Path]:
     """Yield the folders of this host in pip's settings, which are paths or ``file:`` URLs.
 
-    The pages of an index, in its folder ``simple``, link to files in a folder beside it.
+    The pages of an index, in its folder ``simple``, link to files in a folder next to it.
     """
     for word in " ".join(values).split():
         if not has_valid_host(word):

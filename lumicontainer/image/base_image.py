@@ -24,7 +24,7 @@ def state_and_hash(path: Path) -> tuple[FileState, str]:
         with path.open("rb") as file:
             return state, hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        hint = "correct the path of the base image, or work where the file is"
+        hint = "correct the path of the base image, or build on a host that has the file"
         raise refused(error, "cannot read the base image", str(path), hint) from error
 
 

@@ -210,7 +210,7 @@ def _moved(
 def recorded_bounds(file: int) -> list[int]:
     """Return where the data of the layers of an open image begin and end, if it records that.
 
-    The other ends of its parts are those of full slices.
+    The other ends of its parts are ends of full slices.
     """
     parts = [each for each in _Reading(file).recorded() or () if each.name == FILE_SYSTEM]
     return sorted(part.end for part in parts if part.size != _SLICE)

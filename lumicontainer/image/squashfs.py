@@ -117,7 +117,7 @@ def apply_umask(target: Path, mode: int) -> None:
 
 
 def form_of(image: Path) -> tuple[str, int]:
-    """Return the compression for a file beside an image, and the size of the image's blocks.
+    """Return the compression for a file next to an image, and the size of the image's blocks.
 
     What runs an image with zstd reads zstd; every engine reads gzip. Raises ``InputError`` for a
     damaged image.
@@ -139,7 +139,7 @@ def pack_as_root(tree: Path, target: Path, compression: str, block_size: int = B
 
 def pack(command: Sequence[str], target: Path) -> None:
     """Run a command of mksquashfs that writes ``target``; raise ``SpaceError`` if it is full."""
-    # mksquashfs refuses the variable beside its options for times.
+    # mksquashfs refuses the variable together with its options for times.
     own = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
     done = process.in_new_session(command, env=own)
     if done.returncode:

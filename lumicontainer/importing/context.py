@@ -16,7 +16,7 @@ _FOLDERS = "(?:[^/]*+/)*?"
 def find_context(file: Path, sources: Sequence[str]) -> Path:
     """Return the folder that has most of the copied files: the file's own, or one above it.
 
-    Above it are folders of the same repository only, or the next one where there is none.
+    Above it are folders of the same repository only, or the next one if there is no repository.
     """
     own, *above = _candidates(file.parent)
     named = [each.lstrip("/") for each in sources if "://" not in each and "$" not in each]

@@ -21,7 +21,7 @@ _SCHEMA = "# yaml-language-server: $schema={}{}/{}.json\n"
 _SCRIPT = """\
 #!/usr/bin/env bash
 # Runs as root in the container, in a folder with the layer's other files. Parameters are variables.
-# Lines in ( ) are those of {file}, which shellcheck does not judge.
+# Lines in ( ) come from {file}, and shellcheck does not judge them.
 set -eo pipefail
 
 """

@@ -23,7 +23,7 @@ from lumicontainer.system.terminal.progress import Task
 _ERRORS: tuple[type[LumicontainerError], ...]
 _ERRORS = (errors.InputError, HostError, errors.StepError, errors.DownloadError, errors.SpaceError)
 _SPARE = 4 << 30
-"""Bytes of memory beside the compilers': where /tmp is in memory, the files of the step count."""
+"""Bytes of memory besides the compilers': if /tmp is in memory, the files of the step count."""
 
 
 class Invocation(NamedTuple):

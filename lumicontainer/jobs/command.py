@@ -23,7 +23,7 @@ NOT_SEEN = "its node did not write to this folder"
 SEEN_BY_ALL = "name a folder that all nodes see: export LUMICONTAINER_CACHE=FOLDER"
 """Why a job has no log, and the hint."""
 _SIGNALLED = 128
-"""Exit codes from here on are those of programs that a signal ended."""
+"""Exit codes from here on mean that a signal ended the program."""
 _CONTINUES = "repeat the command: it continues with the layers that are in the cache"
 _HINTS = (
     ("CANCELLED", f"{_CONTINUES}; sacct --jobs={{number}} --format=State%40 prints who cancelled"),

@@ -1,4 +1,4 @@
-"""Keep a private folder for each job: its environment, its log, and files beside the image.
+"""Keep a private folder for each job: its environment, its log, and files next to the image.
 
 The command that sent a job holds a lock in the folder. If that command is killed, its job goes on,
 and a later command removes what is left once Slurm knows the job no more.
@@ -68,7 +68,7 @@ def mark_failed(folder: Path) -> None:
 
 @contextmanager
 def mark_beside(output: Path, folder: Path) -> Iterator[Path]:
-    """Create a file beside the image, by which a job knows that its node sees that folder.
+    """Create a file next to the image, by which a job knows that its node sees that folder.
 
     When the block ends, the job can no longer write the image.
     """

@@ -84,7 +84,7 @@ def at_commit(url: str) -> str:
 def needed_packages(packages: Sequence[UvPackage], python: str) -> Iterator[UvPackage]:
     """Yield the packages that the project needs for a Python, in the order of the lock.
 
-    None of its own extras and groups is chosen.
+    Its own extras and groups are left out.
     """
     named: dict[tuple[str, str], list[UvPackage]] = {}
     for package in packages:

@@ -123,7 +123,7 @@ class Query:
     same: Mapping[str, str] = field(default_factory=dict)
     """The versions of packages that must be used if they are needed."""
     index: str = ""
-    """The URL of an index that is searched beside the configured ones."""
+    """The URL of an index that is searched besides the configured ones."""
 
     def write_constraints(self, folder: Path) -> Path:
         """Write stand-ins for the packages of the image; return the file of constraints."""

@@ -25,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Collect the image beside the arguments of the command line."""
+    """Collect the image in addition to the arguments of the command line."""
     image = config.getoption(IMAGE)
     if image is not None:
         if not image.is_file():

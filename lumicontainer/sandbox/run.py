@@ -156,7 +156,7 @@ def make_environment(run: StepRun) -> dict[str, str]:
 async def capturing(run: StepRun, draft: Path) -> AsyncIterator[None]:
     """Make a layer of the changes in the sandbox, which the body of the context makes.
 
-    The last state of the sandbox, which must be prepared, is read beside them.
+    The last state of the sandbox, which must be prepared, is read in addition to them.
     """
     secrets = asyncio.get_running_loop().create_future()
     async with task_group() as group:

@@ -33,7 +33,9 @@ from lumicontainer.system.user_namespaces import namespace_command
 DOCKER = "docker"
 """The runtime whose trees belong to root."""
 LOCK = ".lock"
-"""The suffix of a recipe's name while ``lock`` asks for its pins, beside a build of it."""
+"""The suffix of a recipe's name while ``lock`` asks for its pins, in parallel with a build of
+it.
+"""
 SANDBOX = "sandbox"
 LOGS = "logs"
 _IDLE = "idle"

@@ -31,7 +31,7 @@ def refused(error: OSError, what: str, where: str = "", hint: str = "") -> HostE
 
 
 def hint_for(number: int | None) -> str:
-    """Return the hint for an error number of the system; empty if there is none."""
+    """Return the hint for an error number of the system; empty without one."""
     if number == errno.EMFILE:
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         return f"raise the limit of open files, which is {limit}: ulimit -n 4096"

@@ -1,4 +1,4 @@
-"""Compare the layers of an image with those of the same image made again."""
+"""Compare the layers of an image with the layers of the same image, made again."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple

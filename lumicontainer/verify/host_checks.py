@@ -47,7 +47,7 @@ class Request:
     root: Path | None = None
     """The root folder of a host whose libraries the image should load."""
     signer: Signer | None = None
-    """Who should have signed the image; None to skip this check."""
+    """The expected signer of the image; None to skip this check."""
 
     @cached_property
     def subject(self) -> Subject:

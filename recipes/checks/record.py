@@ -1,6 +1,5 @@
 # /// check
-# summary: what the image says of itself, and the programs and checks that it holds, are those
-#   that were sealed in it
+# summary: the image's records, programs and checks are unchanged since they were sealed
 # hint: "rebuild the image; bind nothing over /opt/lumicontainer"
 # ///
 

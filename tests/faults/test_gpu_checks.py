@@ -315,7 +315,7 @@ FAULTS = [
     ("a rank that computes another number", Node(BIT),
      "pytorch/ddp", ["hold other parameters than the rest: 1"]),
     ("gradients that are not averaged", Node(MEAN),
-     "pytorch/ddp", ["apart from those of training on one rank"]),
+     "pytorch/ddp", ["apart from the result of training on one rank"]),
     ("convolutions that are wrong, and a cache of MIOpen that is broken",
      Node(CONVOLUTION + BROKEN_CACHE), "pytorch/miopen",
      ["a convolution of 16 channels, 28x28 with 3x3", "gfx90a6e.HIP.3_4_0_.ufdb.db is broken"]),

@@ -53,7 +53,7 @@ FAULTS: list[tuple[str, str, Change]] = [
      lambda image: program(image, "/opt/venv/bin/mpicc", "exit 1")),
     ("mpi4py/mpi", "another library than MPICH: Open MPI",
      lambda image: other_mpi4py(image, "Open MPI v4.1.4")),
-    ("mpi4py/mpi", "has an MPI of its own",
+    ("mpi4py/mpi", "has its own MPI",
      lambda image: other_mpi4py(image, "MPICH Version: 4.0")),
     ("pytorch/accelerator", "CUDA packages are installed: nvidia-nccl-cu12",
      lambda image: image.package("nvidia-nccl-cu12", "2.27")),

@@ -152,13 +152,13 @@ class Content(NamedTuple):
     expects: AnExpects = Expects()
     """The memory and the disk that building it takes."""
     image: str = ""
-    """Of a base: the image that it is, in place of the one that its bootstrap names."""
+    """Of a base: its image, instead of the one that its bootstrap names."""
     apt_hashes: tuple[str, ...] = ()
     """Of a lock: lines of a Debian package, as `name=version`, and the sha256 of its file."""
     locked: tuple[str, ...] = ()
-    """Lines of pip's requirements, each with its hash, in place of the packages by name."""
+    """Lines of pip's requirements, each with its hash, instead of the packages by name."""
     indexed: Mapping[str, tuple[str, ...]] = {}
-    """Such lines by the URL of the index that is asked for them beside the configured one."""
+    """Such lines by the URL of an index that is searched for them, besides the configured one."""
     built: tuple[BuiltSource, ...] = ()
     """The sources of a lock that are built with packages of the lock; the others need none."""
 
@@ -176,7 +176,7 @@ class Content(NamedTuple):
 class _Version(NamedTuple):
     content: Annotated[Content, SAME_LEVEL]
     docker_image: Annotated[str, validators.docker_image] = ""
-    """Of a base: the image that this version is, in place of the bootstrap's."""
+    """Of a base: the image of this version, instead of the bootstrap's."""
 
 
 _VERSION = fields_of("a version", _Version)
@@ -219,9 +219,9 @@ class Variant(NamedTuple):
     omit: Line = ""
     """The reason to leave the layer out."""
     install: Script = ""
-    """The script to run in place of `install.sh`."""
+    """The script to run instead of `install.sh`."""
     compile: Script = ""
-    """The script to run in place of `compile.sh`."""
+    """The script to run instead of `compile.sh`."""
 
 
 _NAMES = readers.sequence(validators.name)

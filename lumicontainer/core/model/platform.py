@@ -141,7 +141,7 @@ class Discouraged(NamedTuple):
     """The values that do harm, with `*` for any text and `[!x]` for any character but `x`. Without
     it and `allowed_values`, all do."""
     allowed_values: tuple[Line, ...] = ()
-    """The values that do no harm, in place of `values`."""
+    """The values that do no harm, instead of `values`."""
     when: When = {}
     """The conditions, which must all hold when the rank starts."""
 

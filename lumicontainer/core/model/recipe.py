@@ -40,7 +40,7 @@ def _layer_use(node: Node, problems: Problems) -> LayerUse | None:
         return None if layer is None else LayerUse(layer, node.place)
     if len(node.entries) != 1:
         what = "a layer with parameters is written 'name: {parameter: value}'"
-        problems.add(what, node.place, hint="begin each layer on a line of its own with '- '")
+        problems.add(what, node.place, hint="begin each layer on a separate line with '- '")
         return None
     name, value = node.entries[0]
     if isinstance(value, Scalar) and (hint := habit_hint(NAME, f"{name.text}=={value.text}")):
@@ -100,7 +100,7 @@ class Profile(NamedTuple):
     accelerator: Accelerator
     """The accelerator of the platforms that it is for."""
     base: Annotated[LayerUse | None, _layer_use] = None
-    """The base, in place of the recipe's."""
+    """The base, instead of the recipe's."""
     values: Annotated[tuple[LayerUse, ...], _layer_uses] = ()
     """Values of parameters, by layer. Layers that the recipe does not have are ignored."""
     format: Format = FORMAT

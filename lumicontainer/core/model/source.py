@@ -39,7 +39,7 @@ class Input(NamedTuple):
     """The pin in the recipe; for a commit as many digits as it has."""
     label: str = ""
     index_url: str = ""
-    """The URL of the index of Python packages that is searched beside the configured one."""
+    """The URL of the index of Python packages that is searched besides the configured one."""
 
     @property
     def key(self) -> tuple[str, str, str, str]:
@@ -64,7 +64,7 @@ class SdistSource(NamedTuple):
     """Name one Python source distribution."""
 
     sdist: Annotated[str, validators.name]
-    """A source distribution, in the layer's version. `requirements.txt` beside `install.sh` has
+    """A source distribution, in the layer's version. `requirements.txt` next to `install.sh` has
     its line for pip."""
     sha256: Sha256 = ""
     """Its sha256. `show` calls a source without it not pinned."""

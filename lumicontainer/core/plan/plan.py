@@ -72,7 +72,7 @@ def make_plan(resolved: Resolved, inside: Iterable[LayerFile]) -> Plan:
 
 
 def _lists(resolved: Resolved) -> frozenset[str]:
-    """Return the variables whose former folders follow those of the image."""
+    """Return the variables whose former folders follow the image's."""
     variables: set[str] = set()
     for layer in resolved.included():
         variables -= layer.content.environment.keys()

@@ -16,7 +16,8 @@ SEAL = "lumicontainer"
 """The last step: it bakes in lumi-entry and the record of what the image holds."""
 MAX_SECTION = 65_000
 """Apptainer reads a section of a definition into 64 KiB (bufio.Scanner: token too long), so each
-step has sections of its own; the engine runs them one after the other."""
+step has its own sections; the engine runs them one after the other.
+"""
 
 # /etc/hosts and /etc/resolv.conf are mount points, which an unprivileged build (PRoot) and a
 # read-only image cannot make later.

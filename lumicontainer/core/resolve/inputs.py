@@ -54,7 +54,7 @@ def base_label(bootstrap: Bootstrap) -> str:
 
 
 def requirement_files(files: Iterable[LayerFile]) -> Iterator[LayerFile]:
-    """Yield the files of a layer that are pip's requirements and hold no hashes of their own."""
+    """Yield the files of a layer that are pip's requirements and hold no hashes themselves."""
     return (file for file in files if is_file_of(file) and not has_hashes(file))
 
 

@@ -15,7 +15,7 @@ from lumicontainer.errors import Place, Problems, did_you_mean
 def check_order(
     materials: Materials, resolved: Sequence[ResolvedLayer], problems: Problems
 ) -> None:
-    """Note where the layers of an image do not fit together as they stand."""
+    """Note each place at which the layers of an image do not fit together."""
     layers, known = materials.layers, materials.known
     for each in resolved:
         for key, named in (("requires", each.requires), ("conflicts", layers[each.name].conflicts)):

@@ -37,7 +37,7 @@ _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 
 
 class Fact(NamedTuple):
-    """Hold one thing that is known of an image, and where it was said."""
+    """Hold one fact of an image, and its place."""
 
     value: str
     """Empty if it is present without a version."""

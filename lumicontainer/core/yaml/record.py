@@ -22,7 +22,7 @@ from lumicontainer.errors import Problems, near_hint
 R = TypeVar("R")
 
 
-SAME_LEVEL = "the keys of this record stand beside those of its owner"
+SAME_LEVEL = "the keys of this record stand next to its owner's"
 """Stands among the marks of a field's type."""
 _PLAIN: Mapping[Any, Reader[Any]] = {
     bool: readers.boolean,

@@ -1,4 +1,4 @@
-"""Read from a lock which file of each package an image needs, and where its source is."""
+"""Read from a lock which file of each package an image needs, and the place of its source."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path

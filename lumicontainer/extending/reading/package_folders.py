@@ -17,7 +17,7 @@ from packaging.utils import (
 _LISTS = ("index.html", "index.json")
 """An index's lists of files (PEP 503 and 691)."""
 _BESIDE = ".metadata"
-"""The ending of the metadata of a wheel, which an index may offer beside it (PEP 658)."""
+"""The ending of the metadata of a wheel, which an index may offer next to it (PEP 658)."""
 _SHOWN = 3
 
 

@@ -43,7 +43,7 @@ Say: TypeAlias = Callable[[str], None]
 
 
 class PreparedSource(NamedTuple):
-    """Hold a file that is a package, and how the lock names where it is from."""
+    """Hold a file that is a package, and its origin as the lock names it."""
 
     name: str
     """Empty while only its code knows it."""
@@ -76,7 +76,7 @@ class Prepared(NamedTuple):
         return Prepared([each._replace(name=each.name or name_of(each)) for each in self.sources])
 
     def named_in(self, lock: Pylock) -> Pylock:
-        """Return a lock that names where they are from, not the copies for one call."""
+        """Return a lock that names their origins, not the copies for one call."""
         origins = {normal(each.name): each.origin for each in self.sources}
         return replace(lock, packages=[_name_origin(each, origins) for each in lock.packages])
 
@@ -167,7 +167,7 @@ def _write_version(path: Path, commit: str, described: str) -> None:
 
 
 def _find_folder(top: Path, name: str) -> Path | None:
-    """Return where a folder of a repository is; None if there is none, or a link leads out."""
+    """Return where a folder of a repository is; None if it is missing, or a link leads out."""
     try:
         folder = (top / name).resolve(strict=True)
     except (OSError, RuntimeError, ValueError):  # A loop of links, for Python < 3.13, or a NUL.

@@ -99,7 +99,7 @@ def require_same_files() -> None:
         refused = done.stderr.rpartition("why: ")[2].strip()
         why = refused or "its containers cannot write there"
         what = "the Docker daemon does not have the files of this host"
-        hint = "name a daemon of this host by DOCKER_HOST, without user namespaces of its own"
+        hint = "set DOCKER_HOST to a daemon of this host that has no user namespaces"
         raise HostError(Problem(what, str(folder.parent), why, hint))
 
 

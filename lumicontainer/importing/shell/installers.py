@@ -67,7 +67,7 @@ def installs_python(command: Command) -> bool:
 
 
 def _table_of(command: Command) -> str:
-    """Return the name of the table of a command's options; empty if there is none."""
+    """Return the name of the table of a command's options; empty if it has no table."""
     table = _TABLES.get(command.program(), "")
     return "uv pip" if table == "uv" and "pip" in command.words[1 : 1 + _FIRST] else table
 

@@ -44,7 +44,7 @@ class Package:
                     yield path, int(row[2]) if _SIZE.fullmatch(row[2]) else UNSAID
 
     def text(self, name: str) -> str:
-        """Return a file of its metadata, or "" if there is none that is UTF-8."""
+        """Return a file of its metadata, or "" if it is missing or not UTF-8."""
         with suppress(UnicodeDecodeError):
             return self._distribution.read_text(name) or ""
         return ""

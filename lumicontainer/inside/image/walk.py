@@ -50,7 +50,7 @@ class Walked:
 
 
 def mounts(table: str = MOUNTS) -> set[str]:
-    """Return the mount points, without that of the image itself."""
+    """Return the mount points, without the image's own."""
     with open(table, encoding="utf-8", errors="surrogateescape") as stream:
         # The fifth word of each line, in which a space is \040.
         points = {line.split(" ")[4] for line in stream} - {"/"}

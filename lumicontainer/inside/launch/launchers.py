@@ -102,7 +102,7 @@ def _slurm(env: Mapping[str, str], kind: Kind) -> Launch | None:
 
 def _mpi(env: Mapping[str, str], kind: Kind) -> Launch:
     facts = _facts(env, kind, whole=False)
-    # A daemon of MPI may have a step of its own; the variables of the job are the same for all.
+    # A daemon of MPI may have its own step; the variables of the job are the same for all.
     ids = ("SLURM_JOB_ID",) if "SLURM_JOB_ID" in env else ()
     launch = Launch(MPI, kind.title, facts, ("SLURM_JOB_NODELIST",), ids)
     if launch.on_one_node():

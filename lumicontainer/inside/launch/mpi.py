@@ -7,7 +7,7 @@ from typing import Any
 from ..checking import resolved
 from .launchers import SLURM, Launch
 
-# What srun reads in place of --mpi. MPICH, the MPI of the images, starts through PMI2.
+# The variable that srun reads instead of --mpi. MPICH, the MPI of the images, starts through PMI2.
 TYPE, PMI2 = "SLURM_MPI_TYPE", "pmi2"
 _OF_MPI = re.compile(r"(mpich|mpi4py|horovod|libmpich\d\w*)\b")
 

@@ -36,7 +36,7 @@ def settings(env: Mapping[str, str], launch: Launch, warnings: list[str]) -> Ite
 
 
 # As with WORLD_SIZE, ranks stop that could only wait. Every rank sees an address of the loopback.
-# The name of its own node is correct for rank 0, which does not see that other nodes have theirs.
+# The name of its own node is correct for rank 0, which cannot see that other nodes name themselves.
 def _judge_address(env: Mapping[str, str], launch: Launch, warnings: list[str]) -> Setting:
     name, address = "MASTER_ADDR", env["MASTER_ADDR"]
     if (nodes(env, launch) or 1) == 1:

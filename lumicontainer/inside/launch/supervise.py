@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 # the tasks of a step, not their children (proctrack_p_signal in proctrack_cgroup.c), so ranks get
 # signals only from here. With another plugin, Slurm may signal ranks too: they get it twice. On the
 # others torchrun and DeepSpeed end their ranks, by handlers that replace the ones from here.
-# accelerate handles none: it waits for a lone rank, which ends as it wants to.
+# accelerate handles none: it waits for a lone rank, which ends in its own way.
 FORWARDED = (signal.SIGUSR1, signal.SIGUSR2)
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _KILLED = 128

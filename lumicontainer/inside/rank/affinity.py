@@ -6,8 +6,8 @@ sees GPUs does not matter. lumi-entry binds a rank that
 - may run on the GPU's cores and on others: it is not bound yet;
 - is bound to one core and did not ask for so few: that is the default of srun on LUMI
   (autobind=threads), which ignores ``sbatch -c``;
-- is bound to other cores (srun -c 7 assigns CCDs in their own order, which is not that of the
-  GPUs). Such a binding can be changed within the job's cgroup.
+- is bound to other cores (srun -c 7 assigns CCDs in their own order, which differs from the
+  GPUs' order). Such a binding can be changed within the job's cgroup.
 
 On a shared node Slurm assigns any cores. Ranks that have only srun's default, or one mask for all
 of them, then divide the job's cores.

@@ -1,4 +1,4 @@
-"""Judge what users bring of their own launchers: horovodrun, and a configuration of accelerate."""
+"""Judge users' own launchers: horovodrun, and a configuration of accelerate."""
 
 from __future__ import annotations
 

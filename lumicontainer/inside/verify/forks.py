@@ -97,7 +97,7 @@ class Server:
         The result is None if the server has ended.
         """
         (read, output), (kept, lifeline), (status, ended) = os.pipe(), os.pipe(), os.pipe()
-        # A server has the nice value of the whole process, and a check that of its thread.
+        # A server has the nice value of the whole process, and a check has its thread's.
         nice = os.getpriority(os.PRIO_PROCESS, 0)
         passed = [output, kept, ended]
         try:

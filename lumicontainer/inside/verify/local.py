@@ -30,7 +30,7 @@ LATE = 30
 SOON = 3
 """Seconds for other ranks to answer after a signal: Slurm soon kills them."""
 BESIDE = 5
-"""Added to the nice value of processes that run beside servers. Servers import one module after
+"""Added to the nice value of processes that run next to servers. Servers import one module after
 the other, which takes longest."""
 _ONE = {"WORLD_SIZE": "1"}
 """Set for a single process: below Slurm's daemon lumi-entry would refuse to start without it."""
@@ -279,7 +279,7 @@ def reserved_port() -> socket.socket:
 def writable_folder(env: Env) -> str:
     """Return a writable folder: TMPDIR, or one that every machine has.
 
-    Raises OSError, with the reason for each folder, if there is none.
+    Raises OSError, with the reason for each folder, if no folder is writable.
     """
     refused = []
     for place in filter(None, (env.get("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm")):

@@ -50,7 +50,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _open_closed_streams() -> None:
-    """Open /dev/null in place of closed streams: a pipe to a check must not get their number."""
+    """Open /dev/null for closed streams: a pipe to a check must not get their number."""
     for standard in (0, 1, 2):
         try:
             os.fstat(standard)

@@ -40,7 +40,7 @@ _OPTIONS = {
     "--global-batch-size": "batch",
     "--micro-batch-size": "micro",
 }
-"""Megatron's options, also those of Megatron-DeepSpeed."""
+"""Options of Megatron and Megatron-DeepSpeed."""
 _KEYS = {"train_batch_size": "batch", "train_micro_batch_size_per_gpu": "micro"}
 """DeepSpeed's keys."""
 

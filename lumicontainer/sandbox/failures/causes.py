@@ -12,7 +12,7 @@ from lumicontainer.sandbox.workspace import DOCKER
 
 @contextmanager
 def naming_causes(builder: Builder) -> Iterator[None]:
-    """Raise, in place of an error with a cause outside of the build, one that names the cause."""
+    """Replace an error whose cause is outside of the build with one that names the cause."""
     try:
         yield
     except (OSError, LumicontainerError) as error:

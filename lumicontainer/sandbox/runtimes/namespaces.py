@@ -2,8 +2,8 @@
 
 The tree behaves as any folder. It lasts from step to step and from build to build, so that little
 is unpacked twice. fuse-overlayfs starts faster, but is not exact: in 1.10, a removed file
-reappears if it had been replaced by rename. It serves for compiling, which runs beside the steps
-and of which only the wheels are kept.
+reappears if it had been replaced by rename. It serves for compiling, which runs in parallel with
+the steps and of which only the wheels are kept.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

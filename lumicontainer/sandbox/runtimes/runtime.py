@@ -55,7 +55,7 @@ class Runtime(Protocol):
     compression: str = "zstd"
     """The best compression that the checks can read, a name of mksquashfs."""
     checks_tree: bool = False
-    """Whether the checks may run in the tree in place of the image."""
+    """Whether the checks may run in the tree instead of the image."""
     overlays: bool = False
     """Whether a program apart runs on the packed layers, without its own tree."""
     unlimited: str = ""

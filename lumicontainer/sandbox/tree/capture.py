@@ -2,7 +2,7 @@
 
 Usage: python -m lumicontainer.sandbox.tree.capture TREE STATE DRAFT [OPTION]...
 
-Changed files are hard-linked into a folder beside the tree, which has the form of an upper folder.
+Changed files are hard-linked into a folder next to the tree, which has the form of an upper folder.
 DRAFT gets the layer. STATE describes the tree, first before the changes, then after them; without
 STATE all files are new. An ordinary user's tree has its owners in RECORD. Stdin has the secrets;
 it ends when the changes are complete, and until then only STATE is read.

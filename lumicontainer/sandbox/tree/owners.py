@@ -57,7 +57,7 @@ _NOTICE, _ANSWER = struct.Struct("QIIiIQ6Q"), struct.Struct("QqiI")
 _UNCHANGED = 0xFFFFFFFF
 _NO_FOLLOW = 0x100
 _OWN = (os.getuid(), os.getgid())
-"""The ids that PRoot passes to the kernel in place of root's."""
+"""The ids that PRoot passes to the kernel instead of root's."""
 _REFUSED = (
     *(332, 316, 437, 439, 452),  # statx, renameat2, openat2, faccessat2, fchmodat2
     *(322, 428, 303, 304),  # execveat, open_tree, name_to_handle_at, open_by_handle_at

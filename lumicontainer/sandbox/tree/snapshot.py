@@ -58,7 +58,7 @@ def scan(tree: Path) -> Prints:
 
 @contextmanager
 def scanning(tree: Path) -> Iterator[Callable[[], Prints]]:
-    """Scan a tree beside other work; yield a function that returns the prints."""
+    """Scan a tree in parallel with other work; yield a function that returns the prints."""
     with ThreadPoolExecutor(1) as pool:
         yield pool.submit(scan, tree).result
 

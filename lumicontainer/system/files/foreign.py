@@ -1,7 +1,7 @@
 """Take files from a folder that a container could write: the one way out of a container.
 
 Every path there may be a link to a file of the user, a pipe that blocks, or a file without end.
-When the container has ended, the folder is moved to where no container sees it, and looked through.
+When the container has ended, the folder is moved out of the sight of containers, and searched.
 No link is followed, and only regular files are opened.
 """
 

@@ -1,4 +1,4 @@
-"""Write a large result beside its place, where nobody takes it for whole."""
+"""Write a large result next to its place, under a name that nobody takes for complete."""
 
 import contextlib
 import fcntl
@@ -31,8 +31,8 @@ def require_folder_of(output: Path, thing: str) -> None:
 def partial_file(output: Path, owner: str = "") -> Iterator[Path]:
     """Yield a locked temporary file for a result, and remove it if it is still there at the end.
 
-    The lock lets others remove only the files of killed processes. ``partial_files`` lists those of
-    an ``owner``.
+    The lock lets others remove only the files of killed processes. ``partial_files`` lists the
+    files of an ``owner``.
     """
     descriptor, path = _create(output, owner)
     try:
@@ -84,7 +84,7 @@ def _create(output: Path, owner: str) -> tuple[int, Path]:
 
 
 def _adopt(output: Path, owner: str) -> tuple[int, Path] | None:
-    """Lock a file that an ``owner`` left, and return it; None if there is none."""
+    """Lock a file that an ``owner`` left, and return it; None if there is nothing to lock."""
     for path in partial_files(output, owner):
         with contextlib.suppress(OSError, HostError):
             descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)

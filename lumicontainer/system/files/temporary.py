@@ -79,7 +79,7 @@ def require_programs(root: Path, as_root: Sequence[str] = ()) -> None:
 
 @contextmanager
 def plain_folder(name: str, root: Path | None = None) -> Iterator[Path]:
-    """Create a folder for files of the user alone, and remove those of killed processes.
+    """Create a private folder for temporary files, and remove the folders of killed processes.
 
     It needs no namespace. ``name`` is not the name of a recipe. ``root`` is a private folder; the
     default is the user's folder for builds.

@@ -10,7 +10,7 @@ _IN_LINE = re.compile(r"; hint: ")
 
 
 def reported_problem(text: str) -> Problem | None:
-    """Return the last error with a hint in the lines of a step; None if there is none.
+    """Return the last error with a hint in the lines of a step, or None.
 
     Compilers begin lines with ``error:`` as well, and give no hint.
     """

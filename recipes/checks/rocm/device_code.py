@@ -1,5 +1,5 @@
 # /// check
-# summary: what the image needs on its GPUs carries code for gfx90a
+# summary: every library that the image needs on its GPUs has code for gfx90a
 # timeout_seconds: 300
 # hint: build the layer again that installs it, with gfx90a among its targets (PYTORCH_ROCM_ARCH,
 #   GPU_TARGETS, GPU_ARCHS)

@@ -25,8 +25,9 @@ from lumicontainer.sandbox.tree.foreign.archive import (
 from lumicontainer.sandbox.tree.foreign.refusal import OUT, refusal
 
 GONE, _EMPTIED, _OF_AUFS = ".wh.", ".wh..wh..opq", ".wh..wh."
-"""The names that remove what lies below (layer.md of the OCI image specification), and those of
-AUFS, which mean nothing elsewhere."""
+"""The names that remove what lies below (layer.md of the OCI image specification), and the names of
+AUFS, which mean nothing elsewhere.
+"""
 _DEEPEST, _LONGEST, _LONGEST_NAME = 200, 3000, 255
 """Folders above a path, bytes of a path, and of a name: no program here reads longer ones."""
 _MOST_LINKS = 40

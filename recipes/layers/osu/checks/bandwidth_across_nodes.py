@@ -1,6 +1,6 @@
 # /// check
 # summary: >-
-# MPICH sends from GPU memory on one node to GPU memory on another as fast as an
+#   MPICH sends from GPU memory on one node to GPU memory on another as fast as an
 #   interface of Slingshot
 # level: perf
 # runs: ranks

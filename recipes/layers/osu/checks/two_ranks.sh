@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # /// check
-# summary: OSU's measurements start, and two ranks send to each other
+# summary: the OSU micro-benchmarks start, and two ranks exchange messages
 # hint: rebuild the layers mpich and osu
 # ///
 set -euo pipefail

@@ -1,5 +1,5 @@
 # /// check
-# summary: the driver in the kernel serves the image's ROCm
+# summary: the kernel's driver supports the image's ROCm
 # level: full
 # runs: node
 # timeout_seconds: 60

@@ -1,7 +1,7 @@
 # /// check
 # summary: >-
-# FlashAttention is correct forward and backward, for the sizes of heads that it has kernels for, in
-#   fp16 and bf16, causal or not
+#   FlashAttention is correct forward and backward, for the head sizes of its kernels, in fp16 and
+#   bf16, causal or not
 # level: full
 # timeout_seconds: 600
 # needs: {gpus: 1, architecture: gfx90a}

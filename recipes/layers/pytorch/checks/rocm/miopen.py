@@ -1,6 +1,6 @@
 # /// check
 # summary: >-
-# convolutions are correct on all ranks of a node that share MIOpen's cache, and the cache stays
+#   convolutions are correct on all ranks of a node that share MIOpen's cache, and the cache stays
 #   whole
 # level: full
 # runs: ranks
