@@ -35,7 +35,7 @@ _SLURM = re.compile(r"(?m)^srun ")
 
 @dataclass(frozen=True)
 class Command:
-    """Hold a command as it is typed, and the lines that it prints where they are shown."""
+    """Hold a command as it is typed, and the lines that it prints if they are shown."""
 
     text: str
     printed: tuple[str, ...] = ()

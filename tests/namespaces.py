@@ -1,7 +1,7 @@
 """Commands in namespaces that root prepared, run as the user who runs the tests.
 
-Mounts and host names are root's to change; an ordinary user who runs the tests has sudo. In a user
-namespace of its own a command would be root of that namespace, and could not make another one.
+Mounts and host names are root's to change; an ordinary user who runs the tests has sudo. In its own
+user namespace a command would be root of that namespace, and could not make another one.
 """
 
 import os
@@ -36,7 +36,7 @@ def as_root() -> list[str]:
     """
     if os.getuid() == 0:
         return []
-    # Sudo sets these to root's, or to values of its own, in spite of --preserve-env; TMPDIR is
+    # Sudo sets these to root's, or to its own values, in spite of --preserve-env; TMPDIR is
     # taken from every program with setuid (unsecvars.h of glibc).
     names = ("HOME", "LOGNAME", "TMPDIR", "USER")
     kept = " ".join(f'${{{name}+"{name}=${name}"}}' for name in names)

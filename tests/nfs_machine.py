@@ -1,7 +1,7 @@
 """Take turns with one lock by two mounts of folders of NFS; write what was seen as JSON.
 
 This is the first process of a Linux that runs as a program, with the files of this host. Its kernel
-has the server and the client. The mounts share no cache, like those of two nodes.
+has the server and the client. The mounts share no cache, like two nodes.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""Packages of a local index: wheels without code, and sources with a backend of their own."""
+"""Packages of a local index: wheels without code, and sources with their own backend."""
 
 import io
 import tarfile

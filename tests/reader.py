@@ -100,7 +100,7 @@ class Reader:
 
 
 def make_reader(folder: Path, environment: dict[str, str]) -> Reader:
-    """Make a reader with a clone, a program of their own, the command, its Python and pytest."""
+    """Make a reader with a clone, a program, the command, its Python and pytest."""
     clone, programs, home = folder / "you", folder / "bin", folder / "home"
     clone.mkdir()
     # The files that git knows, as a clone has them; one may be deleted.

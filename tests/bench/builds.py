@@ -80,8 +80,8 @@ class Bench:
     ) -> Figures:
         """Build with lumicontainer; return the wall time of the process, and what it reported.
 
-        That is the steps that were not taken from the cache, the seconds of each step, and those of
-        the script of the top layer, as measured by itself.
+        That is the steps that were not taken from the cache, the seconds of each step, and the
+        seconds of the script of the top layer, as measured by itself.
         """
         (self.ours / "tmp").mkdir(parents=True, exist_ok=True)
         words = [*LUMICONTAINER, "build", self.arguments.recipe, "--progress", "json"]

@@ -52,7 +52,7 @@ def alone():
 def turn(plain, entered, tasks):
     """Start the ranks one after the other, each plainly too; return the times, rank by rank.
 
-    Each round is a job of its own. Its first rank is alone; beside the others the last one runs on,
+    Each round is a separate job. Its first rank is alone; beside the others the last one runs on,
     so that the caches stay, as they do while a node's ranks start. It is not measured.
     """
     seen = [{"plain": [], "entered": []} for _ in tasks[:-1]]

@@ -135,7 +135,7 @@ def engine_environment(folder: Path) -> dict[str, str]:
 
 
 class Docker:
-    """Build a recipe with a Docker engine of its own, and turn the result into an image file."""
+    """Build a recipe with its own Docker engine, and turn the result into an image file."""
 
     def __init__(self, rendered: Rendered, folder: Path, log: Path) -> None:
         self.rendered, self.folder, self.log = rendered, folder, log

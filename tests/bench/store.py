@@ -72,7 +72,7 @@ def main():
     clients, seconds = map(int, sys.argv[1:])
     seen = {"clients": clients, "hard": HARD}
     for name, soft in (("raised", HARD), ("usual", USUAL)):
-        # A store that cannot open more files may never answer, so each has a process of its own.
+        # A store that cannot open more files may never answer, so each has its own process.
         read, write = os.pipe()
         if not (pid := os.fork()):
             os.write(write, json.dumps(seconds_to_meet(clients, seconds, soft)).encode())

@@ -16,7 +16,7 @@ LUMICONTAINER = (sys.executable, "-m", "lumicontainer")
 def seconds(command: Sequence[object], **options: Any) -> float:
     """Return the wall time of one whole process; it must end well.
 
-    ``options`` are those of ``subprocess.run``.
+    ``options`` are as for ``subprocess.run``.
     """
     options = {"stdout": subprocess.DEVNULL, **options}
     begun = time.perf_counter()

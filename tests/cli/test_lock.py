@@ -1,4 +1,4 @@
-"""A build by a lock is refused before it begins where the lock does not pin all of the image."""
+"""A build by a lock is refused before it begins if the lock does not pin all of the image."""
 
 import pytest
 

@@ -88,7 +88,7 @@ def test_a_launcher_numbers_the_ranks_that_it_starts(
 def test_a_launcher_that_lumi_entry_starts_numbers_the_ranks(
     files: Path, tmp_path: Path, launcher: str
 ) -> None:
-    # DeepSpeed's gives a command an option of its own, and writes lines between those of ranks.
+    # DeepSpeed's gives a command another option, and writes lines between the ranks' lines.
     options = ("--launcher-args", "--no_local_rank") if launcher == "deepspeed" else ()
     start = ("timeout", LIMIT, "lumi-entry", "--launcher", launcher, "--nproc", 2, *options)
     script = f'lumi-entry {" ".join(SHOW)} >"$0/$RANK"'

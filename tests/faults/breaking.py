@@ -37,7 +37,7 @@ class Broken:
     options: list[str] = field(default_factory=list)
 
     def place(self, path: str) -> Path:
-        """Return where a file of the image is written that takes the place of its own."""
+        """Return the place of a file that replaces one of the image's own."""
         place = self.folder / "upper" / path.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
         return place

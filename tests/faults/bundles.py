@@ -1,4 +1,6 @@
-"""Make bundles of code for GPUs, in the forms that LLVM's bundler gives them; the code is none."""
+"""Make bundles of code for GPUs, in the forms that LLVM's bundler gives them, with no real code in
+them.
+"""
 
 import struct
 import subprocess

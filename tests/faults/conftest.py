@@ -1,4 +1,6 @@
-"""Fixtures of the deliberate faults: the first recipe's image, its files, and those of others."""
+"""Fixtures of the deliberate faults: the first recipe's image, its files, and other images'
+files.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Kill a Docker daemon in builds, or fill its disk; see what they say and the next ones do.
 
-``python -m tests.faults.daemons FOLDER COUNT [kill|fill]...`` is no test. It starts a daemon of its
-own, as root. It kills the daemon at random instants, and gives its disk as many sizes.
+``python -m tests.faults.daemons FOLDER COUNT [kill|fill]...`` is no test. It starts its own daemon,
+as root. It kills the daemon at random instants, and gives its disk as many sizes.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Run jobs of four ranks that train over Gloo, each with a fault or with none.
 
 Runs in the image. Usage: python3 dying.py PROGRAM FOLDER FAULT...
-Each job has its folder, with files named as those of ``lumi-entry --log-dir``. PyTorch is imported
+Each job has its folder, with files named as by ``lumi-entry --log-dir``. PyTorch is imported
 once, and each rank is a child of this process. Prints the exit codes of all ranks as JSON.
 """
 
@@ -87,7 +87,7 @@ def start(program, folder, fault):
 
 
 def reap(jobs):
-    """Note each rank that has ended; kill those of a job that would never end."""
+    """Note each rank that has ended; kill the ranks of a job that would never end."""
     with contextlib.suppress(ChildProcessError):
         while True:
             pid, status = os.waitpid(-1, os.WNOHANG)

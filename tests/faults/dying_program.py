@@ -372,7 +372,7 @@ def train(model, step):
 
 
 def meet():
-    """Call what only some ranks call, or all with a limit of its own."""
+    """Call what only some ranks call, or all with a separate limit."""
     if FAULT == "barrier":
         dist.barrier()
         if RANK == 2:

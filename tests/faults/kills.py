@@ -1,8 +1,8 @@
 """Kill or interrupt commands at random instants, and see what they leave.
 
 ``python -m tests.faults.kills FOLDER COUNT [VERB]...`` is no test: pytest has the cases that are
-worth their time. It prints one line for each verb. The verb ``docker`` needs DOCKER_HOST, those of
-jobs need SLURM_CONF.
+worth their time. It prints one line for each verb. The verb ``docker`` needs DOCKER_HOST, the verbs
+of jobs need SLURM_CONF.
 """
 
 import os

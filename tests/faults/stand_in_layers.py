@@ -1,6 +1,6 @@
 """Put into an image what stands in for layers that only an image for LUMI-G has.
 
-Packages and programs say what those of the layers would say, and do nothing of what they do.
+Packages and programs print what the layers' own would print, and do nothing else.
 """
 
 import json

@@ -197,7 +197,7 @@ def test_requirements_files_hold_such_names_alone(resolved: Resolve, name: str, 
     assert problem.hint
 
 
-def test_another_file_is_judged_where_it_holds_only_what_pip_reads(resolved: Resolve) -> None:
+def test_another_file_is_judged_if_it_holds_only_what_pip_reads(resolved: Resolve) -> None:
     resolved({"layers/greet/notes.txt": "see https://a.example and\nnumpy==1\nfor the reason\n"})
     with pytest.raises(InputError, match=r"more\.txt:2:1"):
         resolved({"layers/greet/more.txt": "six==1.17.0\nevil @ file:///tmp/evil\n"})

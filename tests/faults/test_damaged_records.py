@@ -1,6 +1,6 @@
 """Records of an image that are damaged, foreign or hostile: read as they are meant, or refused.
 
-Whatever an image holds, a command ends with an error in words, never with one of its own.
+Whatever an image holds, a command ends with an error in words, never with the image's own.
 """
 
 import copy

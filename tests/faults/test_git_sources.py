@@ -36,7 +36,7 @@ def secret(upstream: Upstream) -> Path:
 
 
 def outside(upstream: Upstream) -> dict[str, bytes]:
-    """Return all files that an attack could change: those of the home, and what lies upstream."""
+    """Return all files that an attack could change: in the home folder, and upstream."""
     places = (upstream.home, upstream.served, upstream.home.parent / "private")
     files = (path for place in places for path in sorted(place.rglob("*")) if path.is_file())
     return {str(path): path.read_bytes() for path in files}

@@ -84,7 +84,7 @@ def test_a_field_of_a_document_takes_only_what_its_places_can_hold(
 
 
 def text_fields(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the paths of the texts in a record, and those of the names in it."""
+    """Yield the paths of the texts and of the names in a record."""
     rows = (
         value.items()
         if isinstance(value, dict)

@@ -1,4 +1,4 @@
-"""Jobs of four ranks die over Gloo, each by a fault of its own: its rank and its line are named.
+"""Jobs of four ranks die over Gloo, each by another fault: its rank and its line are named.
 
 The jobs run at once, in one container, and wait for each other most of the time.
 """

@@ -58,7 +58,7 @@ def test_a_plugin_without_a_library_that_it_needs_is_reported(image: Path, broke
     caught(broken.verify(image, CHECK), "libcxi.so.9 not found, which", "librccl-net.so needs")
 
 
-def test_a_plugin_with_a_libfabric_of_its_own_is_reported(image: Path, broken: Broken) -> None:
+def test_a_plugin_with_its_own_libfabric_is_reported(image: Path, broken: Broken) -> None:
     over = Root(broken.folder / "upper")
     own = over.library("/opt/other/libfabric.so.1")
     flags = ["-Wl,-rpath,/opt/other"]

@@ -119,7 +119,7 @@ NOT_KNOWN: dict[str, list[tuple[Change, str]]] = {
 
 
 @pytest.mark.parametrize("check", WITHOUT)
-def test_a_layer_of_a_workstation_is_none_of_lumi_g(image: Path, lumi: Broken, check: str) -> None:
+def test_a_layer_for_a_workstation_is_not_for_lumi_g(image: Path, lumi: Broken, check: str) -> None:
     reports(lumi.verify(image, check), WITHOUT[check])
 
 

@@ -74,7 +74,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keys]:
 
 @pytest.fixture
 def image(tiny: Path, tmp_path: Path) -> Path:
-    """Return an image that describes itself, as those of builds do."""
+    """Return an image that describes itself, as built images do."""
     path = tmp_path / "image.sif"
     path.touch()
     layer = pack(tiny, tmp_path / "layer.sqsh", "gzip")

@@ -102,7 +102,7 @@ FACTS |= {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}
 
 
 def test_a_stranger_who_knows_all_that_the_launcher_says_is_no_rank(tmp_path: Path) -> None:
-    """Its forged answer would be believed in place of that of a rank that has not come."""
+    """Its forged answer would be believed instead of the answer of a rank that has not come."""
     image = Image(tmp_path)
     image.add("ranks", WAITS, runs="ranks")
     (rank0,) = image.tasks("--json", "-", "--wait", "20", ranks=2, absent=[1])
@@ -304,7 +304,7 @@ def test_a_rank_that_finds_such_a_key_says_so(tmp_path: Path, why: str) -> None:
     assert (ran.code, why in ran.stderr) == (3, True), ran.stderr
 
 
-def test_rank_0_takes_no_place_where_it_cannot_keep_the_key_to_itself(tmp_path: Path) -> None:
+def test_rank_0_uses_no_folder_that_others_can_read_for_its_key(tmp_path: Path) -> None:
     taken = tmp_path / "taken.key"
     taken.mkdir()
     good = tmp_path / "good.key"

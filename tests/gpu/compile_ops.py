@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def main(home: Path) -> int:
-    """Compile each op in a process of its own; return the exit code."""
+    """Compile each op in a separate process; return the exit code."""
     layers = json.loads((home / "resolved.json").read_text())["layers"]
     flags = [
         name
@@ -30,7 +30,7 @@ def main(home: Path) -> int:
 
 
 def compile_op(flag: str) -> None:
-    """Compile and load an op as DeepSpeed does where it is not compiled ahead of time."""
+    """Compile and load an op as DeepSpeed does if it is not compiled ahead of time."""
     with contextlib.redirect_stdout(sys.stderr):
         ops = importlib.import_module("deepspeed.ops.op_builder.all_ops").ALL_OPS
         next(each for each in ops.values() if flag == each.BUILD_VAR).load(verbose=False)

@@ -55,7 +55,7 @@ def write_content(resolved: Resolved, home: Path) -> None:
 def for_one_gpu(check: dict[str, Any]) -> dict[str, Any]:
     """Return a check that one rank can run, with no limits: NCCL takes one rank a GPU.
 
-    The limits are those of LUMI's GPUs.
+    The limits are for LUMI's GPUs.
     """
     needs = {name: value for name, value in check.get("needs", {}).items() if name != "tasks"}
     thresholds = {

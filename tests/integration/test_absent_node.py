@@ -22,7 +22,7 @@ LISTENS = "0A"
 
 
 def free_port() -> int:
-    """Return a free port above those of ranks, and below those that the kernel gives to anybody."""
+    """Return a free port above the ports of ranks, and below the kernel's ephemeral ports."""
     end = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     while True:
         port = random.randrange(FIRST_PORT + PORTS, end)

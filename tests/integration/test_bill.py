@@ -133,7 +133,7 @@ def test_images_of_two_values_differ_in_the_parameter_and_its_layer(
 def test_an_image_is_made_again_and_layers_of_other_inputs_are_named(
     small: Path, recipes: Path, tmp_path: Path
 ) -> None:
-    """Steps that run again are those of the test of reproducible builds."""
+    """Steps that run again belong to the test of reproducible builds."""
     words = ("rebuild", small, "--recipes", recipes, "--cached", "--json")
     done = lumicontainer(*words, cwd=tmp_path, code=0)
     data = json.loads(done.stdout)

@@ -1,4 +1,4 @@
-"""A real Docker engine runs the steps of a build, and its layers are those of namespaces."""
+"""A real Docker engine runs the steps of a build, and makes the same layers as namespaces."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ QUOTED = '{"a": "$HOME"}'
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, docker_host: dict[str, str]) -> Iterator[Path]:
-    """Return a folder with the recipe; name the engine, and a cache of its own."""
+    """Return a folder with the recipe; name the engine, and a separate cache."""
     folder = tmp_path_factory.mktemp("docker")
     files = {"layers/tiny/layer.yaml": TINY, "layers/greet/layer.yaml": GREET}
     write_small(folder / "recipes", {**files, "layers/greet/install.sh": INSTALL})
@@ -129,7 +129,7 @@ def test_the_layers_are_those_that_namespaces_make(folder: Path, built) -> None:
 
 
 def test_the_base_is_the_one_that_an_engine_makes(folder: Path, built, base_object: Path) -> None:
-    """The packages may be those of another day, so only what two bases share is compared."""
+    """The packages may be from another day, so only what two bases share is compared."""
     base = layers_of(folder / "cache")["base"]
     assert base.name == base_object.name
     one, other = read_index(base.folder / INDEX), read_index(base_object / INDEX)
@@ -318,7 +318,7 @@ def helpers_of(folder: Path) -> list[int]:
 
 
 def builds_of(folder: Path) -> Path:
-    """Return the folder of builds; root removes what is left in those of Docker alone."""
+    """Return the folder of builds; root removes what is left, in Docker's only."""
     return folder / f"lumicontainer-{os.getuid()}"
 
 

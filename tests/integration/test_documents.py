@@ -30,7 +30,7 @@ def test_what_a_reader_pastes_works_and_prints_what_is_shown(
 
 
 def read(document: Path, folder: Path, image: Path, environment: Env) -> None:
-    """Run a document where the image lies; require that each command does what is shown."""
+    """Run a document in the folder of the image; require that each command does what is shown."""
     reader = make_reader(folder, {"LUMICONTAINER_CACHE": str(cache_root()), **environment})
     lay(image, reader.folder)
     faults = reader.faults(document)

@@ -21,7 +21,7 @@ TABLE = [
 TORCHRUN = ("--launcher", "torchrun", "--nproc", "2")
 SECONDS = 300
 
-# Both nodes are this machine: each gets folders of its own for what a node has for itself.
+# Both nodes are this machine: each gets its own folders for what a node has for itself.
 ENTER = """
 own=$0/$SLURMD_NODENAME
 exec singularity -s exec --bind "$0:/mnt" --bind "$own/tmp:/tmp" --bind "$own/shm:/dev/shm" "$@"

@@ -1,4 +1,4 @@
-"""A requirements file names an index, which is asked beside those of pip's configuration."""
+"""A requirements file names an index, which is asked in addition to pip's configured ones."""
 
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -12,9 +12,7 @@ from ..packages import write_wheel
 from .conftest import lumicontainer
 
 
-def test_an_index_that_a_file_names_is_asked_beside_those_of_pip(
-    image: Path, tmp_path: Path
-) -> None:
+def test_an_index_that_a_file_names_is_asked_besides_pips(image: Path, tmp_path: Path) -> None:
     place = tmp_path / "served/simple/only-there"
     place.mkdir(parents=True)
     write_wheel(place, "only_there", "1.0", "tabulate")

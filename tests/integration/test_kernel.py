@@ -46,7 +46,7 @@ def test_a_notebook_in_a_job_runs_interrupts_restarts_and_ends_the_kernel(
     image.symlink_to(notebook)
     written = register(image, tmp_path)
     assert written == tmp_path / "data/jupyter/kernels/notebook/kernel.json"
-    # The container has a /tmp of its own: of the host it sees the file of the connection alone.
+    # The container has its own /tmp: of the host it sees the file of the connection alone.
     hidden = {"APPTAINER_CONTAIN": "1", "SINGULARITY_CONTAIN": "1"}
     env = {"XDG_DATA_HOME": str(tmp_path / "data"), "MARK": str(tmp_path), **hidden}
     env["JUPYTER_RUNTIME_DIR"] = str(tmp_path / "a runtime folder")

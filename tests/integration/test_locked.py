@@ -82,7 +82,7 @@ def write_source(
 ) -> str:
     """Write a source distribution whose code writes the canary; return its sha256.
 
-    It is of no use where the file ``seen`` is not there.
+    It is of no use if the file ``seen`` is missing.
     """
     backend = BACKEND.format(name=name, need=need, canary=str(canary), seen=seen)
     called = f"{name}-1.0+held"

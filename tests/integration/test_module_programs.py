@@ -1,4 +1,4 @@
-"""The programs of a module start those of the image, from a shell, by srun and by mpirun."""
+"""The programs of a module start the image's, from a shell, by srun and by mpirun."""
 
 import signal
 import subprocess
@@ -40,7 +40,7 @@ def test_only_programs_that_the_image_has_are_there(small_programs: Path) -> Non
     ],
     ids=["default", "handled"],
 )
-def test_a_signal_reaches_the_program_whose_end_is_that_of_the_caller(
+def test_a_signal_reaches_the_program_and_the_caller_ends_like_it(
     small_programs: Path, code: str, status: int
 ) -> None:
     words = [small_programs / "python3", "-c", code]

@@ -1,4 +1,4 @@
-"""Ranks on a node of LUMI-G, each in a container of its own, by the image's own lumi-entry."""
+"""Ranks on a node of LUMI-G, each in its own container, by the image's own lumi-entry."""
 
 import getpass
 import os

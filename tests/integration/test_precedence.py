@@ -1,4 +1,4 @@
-"""Values of the user win over those of the image, however they are set."""
+"""Values of the user win over values of the image, however they are set."""
 
 import json
 import re
@@ -115,7 +115,7 @@ def test_what_names_files_and_locales_of_the_host_is_the_image_s_own(plain: Path
     assert "host" not in libraries + path
 
 
-def test_even_that_is_the_user_s_where_it_is_meant(plain: Path) -> None:
+def test_even_that_is_left_to_a_user_who_means_it(plain: Path) -> None:
     meant = {"SINGULARITYENV_LANG": "C", "SINGULARITYENV_LD_LIBRARY_PATH": "/mine"}
     _, language, libraries, _ = seen(plain, [], meant)
     assert language == "C"

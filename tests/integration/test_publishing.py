@@ -44,7 +44,7 @@ class Centre:
         return self.folder / "checkout"
 
     def type(self, script: str, month: str, folder: Path | None = None) -> None:
-        """Run what the manual types, for the recipe ``small`` in place of its own."""
+        """Run what the manual types, for the recipe ``small`` instead of its own."""
         names = {"pytorch pytorch-deepspeed": "small", "pytorch": "small", "2026-12": month}
         names["registry.example.org/centre/images"] = f"{self.host}/centre/images"
         for old, new in names.items():

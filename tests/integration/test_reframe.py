@@ -24,7 +24,7 @@ site_configuration = {"systems": [system], "environments": [{"name": "builtin"}]
 
 @pytest.fixture(scope="session")
 def reframe() -> str:
-    """Return the program, installed where it is not there."""
+    """Return the program; install it if it is missing."""
     done = succeeded(run([ROOT / "tests/reframe.sh"]))
     return done.stdout.strip()
 
@@ -106,7 +106,7 @@ def test_for_a_platform_with_gpus_a_check_that_sees_none_fails(prove: Prove) -> 
     assert "proof/gpu: the kernel's driver shows no GPU" in cases["all"]["fail_reason"]
 
 
-def test_on_slurm_ranks_meet_and_mpi_has_a_step_of_its_own(
+def test_on_slurm_ranks_meet_and_mpi_has_its_own_step(
     prove: Prove, cluster: Env, tmp_path: Path
 ) -> None:
     (tmp_path / "site.py").write_text(SITE)

@@ -39,7 +39,7 @@ def rocm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "hip.sif"
 
 
-def test_a_program_for_gfx90a_is_compiled_where_there_is_no_gpu(rocm: Path, tmp_path: Path) -> None:
+def test_a_program_for_gfx90a_is_compiled_without_a_gpu(rocm: Path, tmp_path: Path) -> None:
     (tmp_path / "twice.cpp").write_text(PROGRAM)
     words = ("hipcc", "--offload-arch=gfx90a", "/mnt/twice.cpp", "-o", "/mnt/twice")
     inside(rocm, *words, options=("--bind", f"{tmp_path}:/mnt"))

@@ -33,7 +33,7 @@ Step = Callable[..., "subprocess.Popen[str]"]
 
 
 def write_checks(folder: Path, checks: Checks) -> list[str]:
-    """Write checks of a test's own; return the binds that lay them over those of the image."""
+    """Write checks of a test's own; return the binds that lay them over the image's."""
     (folder / "checks").mkdir()
     rows = []
     for name, (script, limit) in checks.items():
@@ -102,7 +102,7 @@ def test_of_an_interrupted_step_nothing_is_left_and_what_was_done_is_reported(
     assert going.returncode != 0
     assert "[1/2] passed   t/done" in stderr
     assert processes_of(tmp_path) == []
-    # Slurm kills a step at once where it is cancelled, and soon after the second Ctrl-C.
+    # Slurm kills a step at once if it is cancelled, and soon after the second Ctrl-C.
     report = json.loads((tmp_path / "report.json").read_text())
     assert [row["name"] for row in report["checks"]] == ["t/done"]
     assert report["interrupted"]

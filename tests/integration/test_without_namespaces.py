@@ -1,4 +1,4 @@
-"""Where no user namespace can be made, PRoot builds what namespaces build, from a registry."""
+"""Without user namespaces PRoot builds what namespaces build, from a registry."""
 
 from __future__ import annotations
 

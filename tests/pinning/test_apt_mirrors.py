@@ -44,7 +44,7 @@ def settings_of_apt(work: Path, sources: list[str]) -> str:
 
 
 def apt(work: Path, sources: list[str], mirrors: dict[str, str], *words: str) -> str:
-    """Run apt-get as a step does, with these sources and folders of its own."""
+    """Run apt-get as a step does, with these sources and its own folders."""
     staged = work / "staged"
     staged.mkdir()
     stage_site(read_site("", mirrors), staged, str(staged))

@@ -1,4 +1,4 @@
-"""A lock asks apt for versions and hashes, also where the lists of a frozen mirror have expired.
+"""A lock asks apt for versions and hashes, even if the lists of a frozen mirror have expired.
 
 Its builds compare the hashes with the lists of that day.
 """

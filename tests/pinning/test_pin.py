@@ -66,7 +66,7 @@ def _plan(resolved: Resolved) -> Plan:
 
 
 def pins(lock: Lock, layer: str) -> dict[str, str]:
-    """Return the Python pins of a layer by name, those of dependencies in parentheses."""
+    """Return the Python pins of a layer by name, dependencies in parentheses."""
     return {
         f"({each.name})" if each.dependency else each.name: each.pin.partition(" ")[0]
         for each in lock.of(layer)

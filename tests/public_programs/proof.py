@@ -1,7 +1,7 @@
 """Public programs run unchanged in the image, with what ``lumicontainer extend`` gives them.
 
 ``make programs`` runs it: sources come from GitHub by git or from Debian by apt, packages from the
-index. Where no index has torchvision for the image's PyTorch, it is compiled of its source.
+index. If no index has torchvision for the image's PyTorch, it is compiled from source.
 """
 
 import functools

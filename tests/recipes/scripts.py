@@ -13,7 +13,7 @@ from ..conftest import ROOT
 HERE = Path(__file__).parent
 LAYERS = ROOT / "recipes" / "layers"
 
-# Scripts write below /opt, which is an empty one of their own; what they leave there is kept.
+# Scripts write below /opt, which is an empty folder for each; what they leave there is kept.
 _IN_A_TREE = """\
 set -euo pipefail
 mount -t tmpfs none /opt
@@ -39,7 +39,7 @@ class Ran:
 
 @dataclass(frozen=True)
 class Place:
-    """Hold where scripts of a test run: a virtual environment, wheels, and folders of their own."""
+    """Hold where scripts of a test run: a virtual environment, wheels, and their own folders."""
 
     python: Path
     wheelhouse: Path

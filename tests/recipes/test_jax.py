@@ -153,7 +153,7 @@ def test_a_step_that_is_not_compiled_for_gfx90a_is_reported(
 
 
 @pytest.mark.parametrize(("platform", "code"), [("gpu", 0), ("cpu", 1)])
-def test_jax_on_the_cpu_fails_where_there_is_a_gpu(
+def test_jax_on_the_cpu_fails_on_a_node_with_a_gpu(
     tmp_path: Path, platform: str, code: int
 ) -> None:
     device = f"SimpleNamespace(platform='{platform}')"

@@ -134,7 +134,7 @@ def test_what_nobody_has_tried_or_can_build_is_refused_with_the_reason(
         assert word in str(problem)
 
 
-def test_mpich_needs_rocm_and_slingshot_where_there_are_gpus() -> None:
+def test_mpich_needs_rocm_and_slingshot_on_platforms_with_gpus() -> None:
     assert layer(resolved("rocm", platform="workstation"), "mpich").requires == ("python",)
     mpich = layer(resolved("rocm"), "mpich")
     assert {"rocm", "slingshot"} <= set(mpich.requires)

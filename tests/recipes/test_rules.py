@@ -1,4 +1,4 @@
-"""Each shipped rule holds where it should, and not where a step away all is well."""
+"""Each shipped rule holds for its fault, and not for a good combination one step away."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -225,7 +225,7 @@ def judged(recipe: str, profile: str, *options: str) -> list[Finding]:
 def test_no_shipped_set_of_versions_is_known_to_be_bad_on_lumi_g(recipe: str, profile: str) -> None:
     findings = judged(recipe, profile)
     assert [each.rule.id for each in findings if each.state == UNKNOWN] == []
-    # A warning is left where no choice is better.
+    # A warning is left if no choice is better.
     fp16 = profile == "rocm-6.4.4" and recipe != "rocm"
     expected = [("rocm-6.4-fp16", "warning")] if fp16 else []
     if profile != "rocm-6.4.4":

@@ -109,7 +109,7 @@ MPICH = {
 
 @pytest.mark.parametrize("provider", ["source", "host"])
 @pytest.mark.parametrize("xpmem", [True, False], ids=["own slingshot", "the host's slingshot"])
-def test_mpich_is_built_with_hip_and_with_xpmem_where_it_is(
+def test_mpich_is_built_with_hip_and_with_xpmem_if_present(
     sandbox: Sandbox, provider: str, xpmem: bool
 ) -> None:
     archive(sandbox, "mpich.tar.gz", installed="$(libdir)/libmpi.so.12")

@@ -66,7 +66,7 @@ class Root:
     ) -> Path:
         """Compile a library and return its path; ``defines`` may be symbols by their version.
 
-        It calls the symbols ``uses``, and ``weak`` where they are there. ``soname`` is its name
+        It calls the symbols ``uses``, and ``weak`` if they exist. ``soname`` is its name
         unless another is given; an empty one leaves it without.
         """
         out = self.place(name)

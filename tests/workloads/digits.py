@@ -43,7 +43,7 @@ def parse_epochs(description: str | None) -> int:
 
 
 def choose_device() -> torch.device:
-    """Take this rank's GPU, or the CPU where there is none."""
+    """Take this rank's GPU, or the CPU if there is none."""
     if not torch.cuda.is_available():
         return torch.device("cpu")
     # A launcher may show each rank one GPU only, or all of the node's.

@@ -15,7 +15,7 @@ from transformers import PrinterCallback, Trainer, TrainingArguments
 
 
 class Model(nn.Module):
-    """Answer as the models of transformers do: with the loss, where the labels are given."""
+    """Answer as the models of transformers do: with the loss, if the labels are given."""
 
     def __init__(self, rank: int) -> None:
         super().__init__()

@@ -123,7 +123,7 @@ def test_an_object_that_changed_since_it_was_listed_is_not_taken(
     refused(strict, published.name, other, Untrusted, "is not trusted")
 
 
-def test_a_list_of_objects_that_is_none_or_that_others_could_change_is_refused(
+def test_a_malformed_list_of_objects_or_one_that_others_could_change_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = listing(tmp_path, f"{'0' * 64}  sums\nabc  sums\n")

@@ -1,4 +1,4 @@
-"""One base for all tests of reliability, and for each a place of its own."""
+"""One base for all tests of reliability, and a separate place for each."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

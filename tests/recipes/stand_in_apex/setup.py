@@ -1,6 +1,6 @@
 """Stands in for Apex's: of version 1.9 its options say what is compiled, of 1.10 variables do.
 
-requirements.txt is that of 1.10, which has four more than that of 1.9.
+requirements.txt is from 1.10, which has four more lines than 1.9.
 """
 
 import os

@@ -46,7 +46,7 @@ def test_the_manual_names_each_function_and_no_other() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("call", [api.checks, api.verify])
-def test_a_level_that_is_none_is_refused(tmp_path: Path, call: Callable[..., object]) -> None:
+def test_an_unknown_level_is_refused(tmp_path: Path, call: Callable[..., object]) -> None:
     with pytest.raises(InputError, match="invalid level 'bogus'"):
         call(made(tmp_path, json.dumps(HELLO)), level="bogus")
 

@@ -83,7 +83,7 @@ def with_entry(lock: Lock, entry: LockEntry) -> Lock:
     return lock._replace(layers={**lock.layers, "greet": in_order([*kept, entry])})
 
 
-def test_everything_that_a_layer_takes_is_an_input_of_its_own(greet: Resolved) -> None:
+def test_everything_that_a_layer_takes_is_a_separate_input(greet: Resolved) -> None:
     assert {each.key for each in inputs(greet)} == Lock("", "", layers=ENTRIES).named().keys()
 
 
@@ -168,7 +168,7 @@ def test_a_source_is_built_with_the_packages_of_its_lock_alone(greet: Resolved, 
     assert make_plan(apply_lock(greet, other), ()).steps[0].key != step.key
 
 
-def test_a_lock_gives_keys_of_its_own(greet: Resolved, lock: Lock) -> None:
+def test_a_lock_gives_other_keys(greet: Resolved, lock: Lock) -> None:
     before, fast = make_plan(greet, ()), make_plan(apply_lock(greet, lock), ())
     assert fast.base_key != before.base_key
     assert not {step.key for step in fast.steps} & {step.key for step in before.steps}

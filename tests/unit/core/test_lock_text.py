@@ -96,7 +96,7 @@ def test_the_order_of_found_pins_is_not_written(pins: list[LockEntry], other: ob
         (IMAGE, "ubuntu:noble"),
     ],
 )
-def test_a_pin_that_is_none_is_refused_with_its_place(kind: str, pin: str) -> None:
+def test_a_malformed_pin_is_refused_with_its_place(kind: str, pin: str) -> None:
     assert refused(f'{kind}: x\n      pin: "{pin}"').where == "a.lock.yaml:6:12"
 
 

@@ -1,4 +1,4 @@
-"""The JSON Schemas are those of the readers, and reject what the readers reject."""
+"""The JSON Schemas come from the readers, and reject what the readers reject."""
 
 import re
 from pathlib import Path

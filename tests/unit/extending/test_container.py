@@ -1,4 +1,4 @@
-"""A container that packages run in has limits of its own."""
+"""A container in which packages run has its own limits."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""An extension has a key and a lock of its own, and the commands in its messages can be pasted."""
+"""An extension has its own key and lock, and the commands in its messages can be pasted."""
 
 import json
 from pathlib import Path

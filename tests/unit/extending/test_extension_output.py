@@ -1,4 +1,6 @@
-"""The file of an extension and its lock replace those of the same output, and nothing else."""
+"""The file of an extension and its lock replace the old ones of the same output, and nothing
+else.
+"""
 
 import hashlib
 import os

@@ -63,7 +63,7 @@ def test_a_module_that_is_compiled_for_another_python_is_not_found(tmp_path: Pat
 
 
 def test_a_compiled_module_may_be_in_a_package(tmp_path: Path) -> None:
-    """Setuptools writes its name without that of the package (``ext_package``)."""
+    """Setuptools writes its name without the package's (``ext_package``)."""
     notes = tmp_path / "lib/python3.11/site-packages/mine-1.0.dist-info"
     notes.mkdir(parents=True)
     (notes / "top_level.txt").write_text("fast\nmine\n")
@@ -81,7 +81,7 @@ def test_a_compiled_module_may_be_in_a_package(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("made", ["space/part.py", "space/__init__.py", "space/data.txt"])
-def test_a_folder_without_code_of_its_own_is_a_module(tmp_path: Path, made: str) -> None:
+def test_a_folder_without_code_is_a_module(tmp_path: Path, made: str) -> None:
     """Python finds it as a namespace package."""
     notes = tmp_path / "lib/python3.11/site-packages/mine-1.0.dist-info"
     notes.mkdir(parents=True)

@@ -29,7 +29,7 @@ ONE_LINE = "deb [arch=amd64] http://mirror.site/debian bookworm main\n"
         ("a.sources", DEB822.replace("http://mirror.site/debian/", "mirror+file:///x"), False),
     ],
 )
-def test_the_mirror_is_that_of_the_component_main(
+def test_the_mirror_of_the_component_main_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, expected: bool
 ) -> None:
     (tmp_path / "parts").mkdir()

@@ -28,7 +28,7 @@ def test_the_file_of_each_variable_is_bound_read_only(bundle: Path, name: str) -
     assert trust.variables == {name: f"{FOLDER}/ca-1.pem"}
 
 
-def test_variables_of_one_file_share_it_and_those_of_another_do_not(bundle: Path) -> None:
+def test_variables_of_one_file_share_it_and_others_do_not(bundle: Path) -> None:
     link, other = bundle.with_name("link.pem"), bundle.with_name("other.crt")
     link.symlink_to(bundle)
     other.touch()

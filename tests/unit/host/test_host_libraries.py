@@ -98,7 +98,7 @@ V1, V2 = {"Z_1": ["a"]}, {"Z_1": ["a"], "Z_2": ["b"]}
         pytest.param(V1, {"Z_1": ["a", "b"]}, "ab", "the symbol b@Z_1", id="of a version"),
     ],
 )
-def test_a_library_of_the_image_gives_way_only_where_it_is_older(
+def test_a_library_of_the_image_gives_way_only_if_it_is_older(
     world: World, image: object, host: object, uses: str, missing: str
 ) -> None:
     world.image.library(Z, defines=image)
@@ -242,7 +242,7 @@ def test_a_library_that_the_image_has_at_the_path_is_the_images(world: World) ->
     assert list(bound(world.close())) == [BOUND_TOP]
 
 
-def test_what_is_only_opened_warns_where_it_cannot_work(world: World) -> None:
+def test_what_is_only_opened_warns_if_it_cannot_work(world: World) -> None:
     world.host.library(CURL, uses=["strtol38"], needs=[world.host_libc])
     world.host.library(TOP, opens=CURL)
     (problem,) = world.close().problems

@@ -20,7 +20,7 @@ HERE = "http://127.0.0.1:5000"
 
 @pytest.fixture(autouse=True)
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the path of the user's file of mirrors, in a folder of its own."""
+    """Return the path of the user's file of mirrors, in a separate folder."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     path = tmp_path / "config/lumicontainer/mirrors.yaml"
     path.parent.mkdir(parents=True)

@@ -17,7 +17,7 @@ def refusing(pip: dict[str, str]) -> list[str]:
     return [each.where for each in find_refusing_indexes(site, "top")]
 
 
-def test_an_index_that_wants_a_password_is_named_without_that_of_the_user() -> None:
+def test_an_index_that_requires_a_password_is_named_without_the_users() -> None:
     seen: list[str] = []
     with answering((Answer(401),), seen) as host:
         pip = {"index-url": f"http://u:secret@{host}/simple/", **OTHER}

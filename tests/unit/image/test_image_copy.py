@@ -1,4 +1,4 @@
-"""An image is copied in a thread of its own, and gets a layer that comes later."""
+"""An image is copied in its own thread, and gets a layer that comes later."""
 
 import os
 import threading

@@ -14,7 +14,7 @@ LAYOUT = ("docker/Dockerfile", "requirements/base.txt", "src/main.py", ".git/HEA
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Return a repository with a Dockerfile in a folder of its own."""
+    """Return a repository with a Dockerfile in a subfolder."""
     for name in LAYOUT:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()

@@ -222,7 +222,7 @@ def test_a_package_of_another_place_is_missing(imported: Import, source: str, mi
     assert draft.python == {}
 
 
-def test_a_package_of_an_index_of_its_own_is_missing(imported: Import) -> None:
+def test_a_package_from_another_index_is_missing(imported: Import) -> None:
     index = f'[[tool.uv.index]]\nname = "corp"\nurl = "{URL}"\nexplicit = true\n'
     sources = '[tool.uv.sources]\npolars = { index = "corp" }\ntorch = { index = "corp" }\n'
     head = '[project]\nname = "m"\ndependencies = ["polars", "torch"]\n'

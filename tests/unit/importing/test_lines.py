@@ -145,7 +145,7 @@ def test_a_copy_to_an_unknown_place_is_not_carried(dockerfile: Import) -> None:
     assert notes(draft) == ["it has a variable without a known value"]
 
 
-def test_variables_of_a_definition_are_expanded_as_those_of_a_dockerfile(imported: Import) -> None:
+def test_variables_of_a_definition_are_expanded_as_in_a_dockerfile(imported: Import) -> None:
     draft = imported(
         "a.def",
         "Bootstrap: docker\nFrom: debian\n%environment\n"

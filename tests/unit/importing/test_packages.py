@@ -1,4 +1,4 @@
-"""Packages that other tools install become those of a layer, or are reported as not carried."""
+"""Packages that other tools install become a layer's packages, or are reported as not carried."""
 
 from pathlib import Path
 

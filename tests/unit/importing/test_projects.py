@@ -94,7 +94,7 @@ def test_a_condition_of_an_extra_in_a_lock_is_a_choice(imported: Import) -> None
         ("h5py>=3.11 nompi_*", ["h5py>=3.11"]),
     ],
 )
-def test_a_package_of_conda_is_that_of_pypi_only_if_that_is_known(
+def test_a_package_of_conda_is_taken_from_pypi_only_if_its_name_there_is_known(
     imported: Import, package: str, carried: list[str]
 ) -> None:
     draft = imported("spec.txt", f"@EXPLICIT\n{package}\n")

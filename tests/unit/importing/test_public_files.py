@@ -274,7 +274,7 @@ def test_a_build_for_mpi_is_no_package_of_pypi(imported: Import, build: str) -> 
     assert len(draft.missing()) == 2
 
 
-def test_a_build_without_mpi_is_that_of_pypi(imported: Import) -> None:
+def test_a_build_without_mpi_is_taken_from_pypi(imported: Import) -> None:
     draft = imported("environment.yml", "dependencies: ['h5py=3.9=nompi_py311h1']\n")
     assert [*draft.python] == ["h5py==3.9"]
 

@@ -30,7 +30,7 @@ def test_what_docker_does_not_replace_is_not_replaced(dockerfile: Import, value:
     assert len(draft.missing()) == 1
 
 
-def test_folders_behind_those_of_the_image_are_said_to_come_before(dockerfile: Import) -> None:
+def test_folders_appended_to_the_images_are_said_to_come_before(dockerfile: Import) -> None:
     draft = dockerfile("ENV PATH=$PATH:/opt/a/bin\nENV PATH=/opt/b/bin:$PATH")
     first, second = (each.note for each in draft.lines[-2:])
     assert "before" in first

@@ -65,7 +65,7 @@ def lay_out(root: Path, platform: dict[str, object] | None = None) -> Path:
 
 
 def write_module(folder: Path, name: str, text: str) -> None:
-    """Write a launcher of the test's own where the real one's module would be."""
+    """Write a launcher of the test in the place of the real one's module."""
     path = folder / name
     path.parent.mkdir(parents=True)
     path.write_text(text)

@@ -1,6 +1,6 @@
 """Write the files in which Linux describes a LUMI-G node, and of nodes on which something is wrong.
 
-The GCDs' places, cores and NUMA nodes are those of LUMI's training materials (2day-20260422,
+The GCDs' places, cores and NUMA nodes are from LUMI's training materials (2day-20260422,
 202-Binding): gpu_check's table and lstopo, which shows hsn2 (PCI d5) below the root of d1 and d6;
 the other interfaces' places are made up after it, one for each package.
 """
@@ -47,7 +47,7 @@ PLATFORM: Mapping[str, Any] = {
 
 
 class Machine(Node):
-    """Be a node with a mask and a cpuset of its own, as the kernel treats them."""
+    """Be a node with its own mask and cpuset, as the kernel treats them."""
 
     def __init__(
         self, root: Path, mask: Iterable[int] = range(CORES), cpuset: Iterable[int] = range(CORES)
@@ -99,7 +99,7 @@ def _link(link: Path, target: Path) -> None:
 
 
 def _device(root: Path, bus: str, numa: int) -> Path:
-    """Write a PCI device below the root that it shares with those of its package."""
+    """Write a PCI device below the root that it shares with the other devices of its package."""
     bridge = {"c": "c8" if bus >= "c9" else "c0", "d": "d8" if bus >= "d9" else "d0"}[bus[0]]
     folder = root / f"sys/devices/pci0000:{bridge}/0000:{bridge}:01.1/{pci(bus)}"
     _file(folder / "numa_node", f"{numa}\n")

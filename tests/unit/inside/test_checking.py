@@ -7,7 +7,7 @@ import pytest
 from lumicontainer.inside.checking import CHECK, threshold
 
 
-def test_a_threshold_is_that_of_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_threshold_comes_from_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(CHECK, raising=False)
     assert threshold("speed") == {}
     row = {"unit": "GB/s", "floor": 100}

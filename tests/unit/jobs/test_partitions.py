@@ -1,4 +1,4 @@
-"""Slurm's partitions are compared with those of the platform."""
+"""Slurm's partitions are compared with the platform's."""
 
 import pytest
 

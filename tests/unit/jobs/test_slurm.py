@@ -187,7 +187,9 @@ def test_a_job_is_over_if_a_queue_with_a_banner_does_not_show_it(program: Progra
 @pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("scontrol", [HANGS, NEVER_ENDS, FAILS, GARBAGE, "exit 3", "exit 0"])
-def test_an_end_that_no_program_of_slurm_confirms_is_none(program: Program, scontrol: str) -> None:
+def test_a_job_has_not_ended_until_a_program_of_slurm_confirms_it(
+    program: Program, scontrol: str
+) -> None:
     program("squeue", "exit 0")
     program("scontrol", scontrol)
     assert slurm.look("7") == UNKNOWN

@@ -12,7 +12,7 @@ def listed(project: object) -> list[str]:
     return [each.what if isinstance(each, Fault) else each for each in rows]
 
 
-def test_requirements_are_those_of_the_table() -> None:
+def test_requirements_come_from_the_table() -> None:
     assert listed({"dependencies": ["a==1", "b"]}) == ["a==1", "b"]
     assert listed({}) == []
 
@@ -40,5 +40,5 @@ def test_each_thing_of_another_type_is_named(project: object, faults: int) -> No
         ({}, ""),
     ],
 )
-def test_the_name_is_that_of_the_project_or_of_poetry(data: dict[str, object], name: str) -> None:
+def test_the_name_comes_from_the_project_or_from_poetry(data: dict[str, object], name: str) -> None:
     assert stated_name(data) == name

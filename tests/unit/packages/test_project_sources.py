@@ -67,7 +67,7 @@ def test_a_package_of_another_place_is_refused(tmp_path: Path, of: str) -> None:
     assert "S3cr3t" not in str(refused.value)
 
 
-def test_the_packages_of_pytorch_are_those_of_the_image(tmp_path: Path) -> None:
+def test_the_packages_of_pytorch_are_the_images_own(tmp_path: Path) -> None:
     index = f"{OWN.replace(INDEX, 'https://download.pytorch.org/whl/cu124')}explicit = true\n"
     additions = read(tmp_path, "my-fork", f'{index}{sources("""{ index = "own" }""")}')
     assert additions.lines == ("my-fork",)

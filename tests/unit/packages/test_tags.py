@@ -6,11 +6,11 @@ PLATFORMS = ("manylinux_2_35_x86_64", "manylinux_2_17_x86_64")
 
 
 def order(*tags: str) -> list[str]:
-    """Return those of some tags that are supported, the best first."""
+    """Return the tags that are supported, the best first."""
     return [str(each) for each in tags_for("3.11", PLATFORMS) if str(each) in tags]
 
 
-def test_a_wheel_of_its_own_python_and_of_the_newest_platform_is_the_best() -> None:
+def test_a_wheel_for_exactly_this_python_and_the_newest_platform_is_the_best() -> None:
     best = [f"cp311-cp311-{PLATFORMS[0]}", f"cp311-cp311-{PLATFORMS[1]}"]
     others = [f"cp38-abi3-{PLATFORMS[0]}", "py3-none-any"]
     assert order(*reversed(best + others)) == best + others

@@ -123,7 +123,7 @@ def test_the_core_touches_no_file_process_clock_or_network() -> None:
 
 
 def test_the_readers_of_packages_touch_no_file_process_clock_or_network() -> None:
-    """One has a table of names in a file of its own."""
+    """One has a table of names in a separate file."""
     readers = {name for name in checked() if name.startswith("packages.")}
     for name, node in nodes(readers - {"packages.conda"}):
         if isinstance(node, ast.Import):

@@ -55,7 +55,7 @@ def new_bytes(image: CutImage, older: CutImage) -> int:
 
 
 def own_bytes(image: Path) -> int:
-    """Return the bytes before and after the data, which every image has of its own."""
+    """Return the bytes before and after the data, which differ in every image."""
     root = sif.root(image)
     data = read_superblock(image, root.offset).inode_table - SUPERBLOCK_SIZE
     return image.stat().st_size - data

@@ -63,7 +63,7 @@ def test_the_login_of_another_registry_is_not_sent(home: Path, name: str) -> Non
     assert find_login(NAME) == NO_LOGIN
 
 
-def test_docker_hub_has_a_name_of_its_own(home: Path) -> None:
+def test_docker_hub_has_a_special_name(home: Path) -> None:
     write(home / ".docker/config.json", **logins("https://index.docker.io/v1/"))
     login = find_login(parse_image_name("oci://docker.io/me/image:1"))
     assert login == MINE._replace(server="registry-1.docker.io")

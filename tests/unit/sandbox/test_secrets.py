@@ -100,7 +100,7 @@ def test_what_is_kept_of_a_failure_is_scrubbed_of_secrets(tmp_path: Path) -> Non
 
 
 def scrubbed(folder: Path, *start: str) -> None:
-    """Scrub a folder in a process of its own."""
+    """Scrub a folder in a separate process."""
     command = [sys.executable, "-m", "lumicontainer.sandbox.failures.scrub", str(folder), "0"]
     done = subprocess.run(
         [*start, *command], input=masking.dumped(), capture_output=True, check=False

@@ -187,7 +187,7 @@ except ProgramError as error:
 """
 
 
-def test_why_a_folder_cannot_be_removed_is_said_where_there_are_no_namespaces(
+def test_without_namespaces_the_reason_why_a_folder_stays_is_shown(
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "closed/folder"

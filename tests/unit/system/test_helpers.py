@@ -252,7 +252,7 @@ def test_a_program_that_prints_to_the_terminal_has_a_limit_too(mark: str) -> Non
         (budget.BUILD, STEP_FAILED),
     ],
 )
-def test_the_exit_code_and_the_hint_are_those_of_the_cause(limits: Helper, code: int) -> None:
+def test_the_exit_code_and_the_hint_come_from_the_cause(limits: Helper, code: int) -> None:
     with pytest.raises(process.OverLimitError) as caught:
         process.run_to_end(["sleep", "1000"], limits=limits._replace(seconds=0.01))
     assert caught.value.code == code

@@ -42,7 +42,7 @@ class OnceItHangs(Patience):
 
 
 def run_and_read(script: str, patience: Patience = BRIEF) -> tuple[int | None, str, str]:
-    """Run a script of bash; return its status, or None where it was ended, log and report."""
+    """Run a script of bash; return its status, or None if it was ended, its log and its report."""
     log = io.StringIO()
     try:
         status = asyncio.run(logged.run_logged(["bash", "-c", script], log, patience=patience))

@@ -105,7 +105,7 @@ def test_the_verdict_is_a_sentence(counts: tuple[int, ...], words: str) -> None:
     assert verdict(dict(zip(states, counts, strict=True))) == words
 
 
-def test_measured_values_are_shown_only_where_there_are_some_and_with_their_limits() -> None:
+def test_measured_values_are_shown_if_there_are_any_and_with_their_limits() -> None:
     assert 'id="measured"' not in text_of("all passed")
     text = text_of("pictures")
     assert "at least 100 GB/s" in text

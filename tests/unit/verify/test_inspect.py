@@ -49,7 +49,7 @@ def made(folder: Path, record: str | None) -> Path:
     return packed(folder, files, {"data": {}})
 
 
-def test_the_binds_of_an_image_are_those_of_its_record(tmp_path: Path) -> None:
+def test_the_binds_of_an_image_come_from_its_record(tmp_path: Path) -> None:
     data = records.resolved(made(tmp_path, json.dumps(RECORD)))
     assert [bind.path for bind in recorded_binds(data)] == ["/opt/cray", "/run/cxi"]
     assert recorded_binds(data, "host_libraries") == ()

@@ -111,7 +111,7 @@ def test_a_step_that_ends_otherwise_than_its_report_says_is_a_failed_job(
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"checks": 1}', b"srun: error: x\n{}"])
-def test_what_is_no_report_is_none(text: bytes) -> None:
+def test_text_that_is_no_report_is_not_taken_for_one(text: bytes) -> None:
     assert read_results(text) is None
 
 
@@ -133,7 +133,7 @@ def other_reports(value: Any) -> Iterator[Any]:
 
 
 @pytest.mark.slow
-def test_a_report_of_an_image_is_joined_or_is_none(tmp_path: Path) -> None:
+def test_a_report_of_an_image_is_joined_or_left_out(tmp_path: Path) -> None:
     checks, read = [check("a/b")], 0
     for each in [REPORTED, *other_reports(REPORTED)]:
         data = read_results(json.dumps(each).encode())
@@ -147,7 +147,7 @@ def test_a_report_of_an_image_is_joined_or_is_none(tmp_path: Path) -> None:
     assert read
 
 
-def test_a_report_that_is_nested_too_deep_is_none() -> None:
+def test_a_report_that_is_nested_too_deep_is_left_out() -> None:
     assert read_results(b"[" * 60_000) is None
 
 
@@ -172,7 +172,7 @@ def test_reports_are_written_of_every_result(tmp_path: Path) -> None:
     assert (failure.message, failure.text) == ("]]> <u>[1m", "]]> <u>[1m\nhint: <i>hint</i>")
 
 
-def test_other_ways_are_checks_of_their_own() -> None:
+def test_other_start_modes_are_separate_checks() -> None:
     checks = [check("image/environment", start_modes=["exec", "run", "umask"]), check("a/b")]
     name = "image/environment"
     ways = [(each["name"], each["of"], each["way"]) for each in in_other_ways(checks)]
@@ -199,7 +199,7 @@ def test_a_whole_name_is_one_check_in_all_its_ways(names: list[str], expected: l
     assert [each["name"] for each in chosen(checks, "quick", names)] == expected
 
 
-def test_a_name_that_is_none_s_is_refused_with_those_that_are_near() -> None:
+def test_an_unknown_name_is_refused_with_near_matches() -> None:
     with pytest.raises(InputError, match="did you mean a/bc"):
         chosen([check("a/bc")], "quick", ["a/bd"])
 
@@ -207,7 +207,7 @@ def test_a_name_that_is_none_s_is_refused_with_those_that_are_near() -> None:
 MPI = {"runs": "ranks", "needs": {"mpi": True}}
 
 
-def test_each_check_of_mpi_has_a_step_of_its_own_behind_the_others() -> None:
+def test_each_check_of_mpi_has_its_own_step_after_the_others() -> None:
     checks = [check("a/mpi", **MPI), check("a/b"), check("a/c"), check("a/mpi2", **MPI)]
     steps = [([each["name"] for each in step.checks], step.mpi) for step in job.steps(checks)]
     assert steps == [(["a/b", "a/c"], "none"), (["a/mpi"], "pmi2"), (["a/mpi2"], "pmi2")]

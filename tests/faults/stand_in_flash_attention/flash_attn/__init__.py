@@ -1,4 +1,4 @@
-"""Stand in for FlashAttention where there is no GPU: PyTorch's attention in fp32, rounded.
+"""Stand in for FlashAttention if there is no GPU: PyTorch's attention in fp32, rounded.
 
 FAULT names what is wrong with it: ``backward`` (of heads of 64), ``kernel`` (none for heads of
 256), ``causal`` (what is to come is seen, by heads of 32 in fp16).

@@ -1,4 +1,4 @@
-"""Stands in for that of Apex 1.10."""
+"""Stands in for the builder of Apex 1.10."""
 
 
 def cpu_arch():

@@ -1,4 +1,4 @@
-"""Stands in for PyTorch's wheel for ROCm: what build scripts ask of it where no GPU is."""
+"""Stands in for PyTorch's wheel for ROCm: what build scripts ask of it without a GPU."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Stands in for torch.cuda where no GPU is."""
+"""Stands in for torch.cuda without a GPU."""
 
 
 def is_available():

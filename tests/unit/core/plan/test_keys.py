@@ -198,7 +198,7 @@ def installing(*requires: Text) -> World:
 
 
 def based(image: str, version: str = "") -> World:
-    """Return a world on another base, whose ``version`` is an image of its own."""
+    """Return a world on another base, whose ``version`` is a separate image."""
     content = model.Content(image=version, provides={"python": "3.11"})
     made = {"cpu": model.Bootstrap("docker", image=image)}
     base = model.Layer("other", "a base", HERE, bootstrap=made, content=content)

@@ -94,7 +94,7 @@ def test_the_platform_s_tables_are_baked_in_with_versions(resolved: Resolve) -> 
     }
 
 
-def test_a_source_is_pinned_by_its_hash_where_it_is_known() -> None:
+def test_a_source_is_pinned_by_its_hash_if_it_is_known() -> None:
     assert requirement(SdistSource("six", "ab"), "1.0") == "six==1.0 --hash=sha256:ab\n"
     assert requirement(SdistSource("six"), "1.0") == "six==1.0\n"
 

@@ -84,7 +84,7 @@ def test_what_only_the_image_has_wins_over_what_the_user_exported(name: str) -> 
         ("__exported_env__='OTHER_LIBRARIES=/x'", "/a:/b"),
     ],
 )
-def test_prepended_folders_stand_before_those_of_the_user_or_else_of_the_base(
+def test_prepended_folders_come_before_the_users_or_else_the_bases(
     shell: str, before: str, expected: str
 ) -> None:
     variables = seen({"LIBRARIES": "/a:/b"}, "LIBRARIES", shell=shell, before=f"set -eu; {before}")
@@ -92,7 +92,7 @@ def test_prepended_folders_stand_before_those_of_the_user_or_else_of_the_base(
     assert [name for name in variables if name.startswith("__")] == []
 
 
-def test_a_dockerfile_puts_folders_before_those_of_its_base(
+def test_a_dockerfile_puts_folders_before_its_bases(
     resolved: Callable[..., Resolved],
 ) -> None:
     layer = "summary: x\nprepend: {LIBRARIES: [/opt/a, /opt/b]}\n"

@@ -104,7 +104,7 @@ def test_sources_that_no_step_could_install_are_refused(
     assert complaint in error_of(resolved, files)
 
 
-def test_a_parameter_is_none_where_the_accelerator_has_no_use_for_it(resolved: Resolve) -> None:
+def test_a_parameter_is_left_out_if_the_accelerator_has_no_use_for_it(resolved: Resolve) -> None:
     layer = "layers/greet/layer.yaml"
     files = {layer: HELLO[layer].replace("default: 1}", "default: 1, unsupported: {cpu: x}}")}
     assert {each.name for each in resolved(files).layers[1].settings} == {"greeting", "loud"}

@@ -34,7 +34,7 @@ def rule(when: str, name: str = "r", level: str = "error") -> str:
 
 
 def read(*rules: str) -> tuple[dict[str, Rule], str]:
-    """Return the rules of a document, none where it is refused, and its problems."""
+    """Return the rules of a document, empty if it is refused, and its problems."""
     problems = Problems()
     table = read_rules("rules:\n" + "".join(rules), "rules.yaml", problems, vocabulary=VOCABULARY)
     assert (table is None) == bool(problems.noted)

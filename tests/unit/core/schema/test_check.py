@@ -77,7 +77,7 @@ def test_what_is_not_said_is_the_least() -> None:
     assert (check.needs.gpus, check.needs.nodes, check.needs.tasks) == (0, 1, 1)
 
 
-def test_a_file_that_checks_share_is_taken_and_is_none() -> None:
+def test_a_file_that_checks_share_is_taken_and_is_no_check() -> None:
     checks = read("def helper() -> None: ...\n", "checks/_shared.py")
     assert [file.name for file in checks.files] == ["checks/_shared.py"]
     assert checks.each == ()

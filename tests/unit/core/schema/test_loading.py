@@ -201,7 +201,7 @@ def test_what_nothing_reads_is_refused(write: Write, file: str, where: str, mean
     assert f"rename it to {meant}" in str(error.value)
 
 
-def test_a_virtual_environment_beside_recipes_is_none_of_ours(write: Write) -> None:
+def test_a_virtual_environment_next_to_recipes_is_not_ours(write: Write) -> None:
     others = {"env/pyvenv.cfg": "x", "check/x.sh": "true\n", "compose.yml": "a: b\n"}
     assert open_catalog(write({**HELLO, **others}))
 

@@ -1,4 +1,4 @@
-"""A range is refused if nothing lies in it, and a list of processors if it is none."""
+"""A range is refused if nothing lies in it, and a list of processors if it is malformed."""
 
 import pytest
 

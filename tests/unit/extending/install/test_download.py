@@ -28,7 +28,7 @@ ZEROS = "0" * 64
 
 @pytest.fixture
 def offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RemoteFile:
-    """Return a file of an index, with a cache of its own."""
+    """Return a file of an index, with its own cache."""
     monkeypatch.setenv("LUMICONTAINER_CACHE", str(tmp_path / "cache"))
     path = hostile.write_wheel(tmp_path, "a", {"a.py": "A = 1\n"})
     return RemoteFile(path.as_uri(), hashlib.sha256(path.read_bytes()).hexdigest(), path.name)

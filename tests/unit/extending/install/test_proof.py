@@ -50,7 +50,7 @@ def installed(tmp_path: Path) -> Installed:
     return Installed(tmp_path, {"a/b.py": "A = 1\n", "a-1.0.dist-info/entry_points.txt": entry})
 
 
-def test_installed_files_are_those_of_the_wheel_and_what_installers_make(
+def test_installed_files_come_from_the_wheel_or_from_installers(
     installed: Installed,
 ) -> None:
     installed.compare()
@@ -136,7 +136,7 @@ def test_a_wheel_that_is_made_to_fill_a_disk_is_refused_before_it_is_unpacked(
         require_room([installed.wheel], installed.place)
 
 
-def test_the_list_of_a_wheel_is_not_read_where_it_is_too_large(
+def test_the_list_of_a_wheel_is_not_read_if_it_is_too_large(
     installed: Installed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lumicontainer.system.files.wheels._LARGEST_LIST", 400)

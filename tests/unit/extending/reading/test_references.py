@@ -172,7 +172,7 @@ def test_an_index_that_the_record_must_not_keep_is_refused(
     assert "hunter2" not in str(refused.value)
 
 
-def test_indexes_of_a_file_are_added_to_those_of_pip() -> None:
+def test_indexes_of_a_file_are_added_to_pips() -> None:
     pip = {"extra-index-url": "https://a.example", "index-url": "https://b.example"}
     options = [IndexOption("extra-index-url", "https://c.example"), IndexOption("index-url", "d")]
     assert with_indexes(pip, options) == {

@@ -37,7 +37,7 @@ def test_code_of_a_source_runs_only_if_its_hash_is_the_users(
     assert source.url == file.as_uri()
 
 
-def test_the_code_of_an_archive_runs_only_if_its_hash_is_that_of_its_address(
+def test_the_code_of_an_archive_runs_only_if_its_hash_matches_its_url(
     index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LUMICONTAINER_CACHE", str(tmp_path / "cache"))

@@ -43,7 +43,7 @@ KINDS = {
 
 
 def assembled(folder: Path, *trees: Tree) -> tuple[Path, list[int]]:
-    """Return a squashfs of layers, and where the data of each end."""
+    """Return a squashfs of layers, and the ends of their data."""
     target, bounds = folder / "image", list[int]()
     layers = [
         Source(write_layer(folder / f"{number}", tree)).read(number)

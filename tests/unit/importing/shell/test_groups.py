@@ -185,7 +185,7 @@ def test_wheels_of_another_stage_are_what_it_builds(imported: Import) -> None:
     assert missing(draft) == ["mine"]
 
 
-def test_a_package_of_a_folder_is_not_that_of_an_index(dockerfile: Import) -> None:
+def test_a_package_of_a_folder_is_not_taken_from_an_index(dockerfile: Import) -> None:
     draft = dockerfile("RUN pip install --no-index -f /srv/wheels mine 'torch>=2'")
     assert (list(draft.python), draft.layers) == ([], {"pytorch"})
     assert "mine" in missing(draft)
@@ -207,7 +207,7 @@ def test_a_file_of_another_stage_does_not_take_its_folder_along(dockerfile: Impo
         "/opt/miniconda3/bin/python go.py",
     ],
 )
-def test_the_python_of_an_environment_is_that_of_the_image(dockerfile: Import, start: str) -> None:
+def test_the_python_of_an_environment_is_the_images(dockerfile: Import, start: str) -> None:
     draft = dockerfile(f"ENV VIRTUAL_ENV=/opt/venv\nENTRYPOINT {start.split()!r}".replace("'", '"'))
     assert missing(draft) == []
     assert draft.lines[-1].note.endswith("-- python go.py")

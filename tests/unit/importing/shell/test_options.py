@@ -1,4 +1,4 @@
-"""The table of options is that of the programs: what it says to have a value has one."""
+"""The table of options agrees with the programs: what it says to have a value has one."""
 
 import re
 import sys

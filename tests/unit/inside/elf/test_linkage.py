@@ -1,4 +1,4 @@
-"""A need is unmet where the loader would not find the library, or not the version."""
+"""A need is unmet if the loader would not find the library, or not the version."""
 
 import pytest
 

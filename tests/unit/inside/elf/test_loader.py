@@ -142,7 +142,7 @@ def test_what_the_loader_of_this_machine_finds_is_found() -> None:
         assert os.path.realpath(library.path) == os.path.realpath(path)
 
 
-def test_a_program_of_its_own_reports_what_it_finds(root: Root) -> None:
+def test_a_separate_program_reports_what_it_finds(root: Root) -> None:
     below = root.library("/own/libbelow.so.2", defines={"BELOW_1": ["below"]})
     versions = {"TOLD_1": ["given"]}
     path = root.library("/own/libtold.so.1", defines=versions, uses=["below"], needs=[below])

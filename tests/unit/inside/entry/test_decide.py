@@ -168,7 +168,7 @@ def test_a_name_that_no_node_has_is_kept_with_a_warning(address: str, warned: bo
 
 @pytest.mark.parametrize("port", ["0", "65536", "29500\n", "http", "-1", "2950O", "\u0664"])
 @pytest.mark.parametrize("env", [seen.srun(3), seen.mpiexec(1), seen.BY_HAND])
-def test_a_port_that_is_none_is_refused(env: Env, port: str) -> None:
+def test_an_invalid_port_is_refused(env: Env, port: str) -> None:
     error = refusal({**env, "MASTER_PORT": port})
     assert error.what.startswith("MASTER_PORT is not a port: ")
     assert error.what.isprintable()

@@ -1,4 +1,4 @@
-"""Words of other launchers lead to those of lumi-entry."""
+"""Words of other launchers lead to lumi-entry's words."""
 
 import pytest
 

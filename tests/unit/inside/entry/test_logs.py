@@ -1,4 +1,4 @@
-"""A rank's stdout and stderr go to files of its own, and never over those of another run."""
+"""A rank's stdout and stderr go to its own files, and never over the files of another run."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Chosen ranks run under a profiler, each with a folder of its own; the others run as they are."""
+"""Chosen ranks run under a profiler, each with its own folder; the others run as they are."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Virtual environments made in an image see its packages where they ask for the system's."""
+"""Virtual environments made in an image see its packages if they ask for the system's."""
 
 import json
 import subprocess

@@ -43,7 +43,7 @@ def task_of(
 
 
 def hidden(root: Path, group: str) -> Node:
-    """Write what a container with process ids of its own shows."""
+    """Write what a container with its own process ids shows."""
     process(root, "1", 1, 0, "sinit\0")
     process(root, "self", 7, 1)
     (root / "proc/self/cgroup").write_text(group)

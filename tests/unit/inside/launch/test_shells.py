@@ -18,7 +18,7 @@ PTY = {**seen.srun(0), "SLURM_PTY_PORT": "40000"}
 
 
 def typed(command: str, env: Env) -> str:
-    """Return what an interactive shell in a terminal of its own prints for a command."""
+    """Return what an interactive shell in a new terminal prints for a command."""
     pid, terminal = pty.fork()
     if not pid:
         os.execvpe(SHELL[0], SHELL, {"PATH": PATH, "PS1": "", **env})

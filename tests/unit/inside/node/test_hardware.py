@@ -56,7 +56,7 @@ def test_a_gpu_knows_its_numa_node_unless_the_kernel_does_not(whole: Path) -> No
     assert [node(whole).numa(pci(bus)) for bus in BUSES] == [3, 3, 1, 1, 0, 0, 2, None]
 
 
-def test_the_interfaces_are_those_of_the_prefix(whole: Path) -> None:
+def test_the_interfaces_have_the_prefix(whole: Path) -> None:
     (whole / "sys/class/net/hsn1/operstate").write_text("down\n")
     (whole / "sys/class/net/hsn2/operstate").write_text("unknown\n")
     (whole / "sys/class/net/hsn0.100").mkdir()

@@ -201,7 +201,7 @@ PAIR = ("c1", "c6")
     ],
 )
 @pytest.mark.parametrize("by", [{}, {**OF_TORCHRUN, "LOCAL_WORLD_SIZE": "2"}])
-def test_ranks_divide_a_job_that_has_other_cores_than_those_of_its_gpus(
+def test_ranks_divide_a_job_whose_cores_are_not_next_to_its_gpus(
     tmp_path: Path, buses: tuple[str, ...], cpuset: str, cores: list[str], by: Env
 ) -> None:
     lumi_node.write(tmp_path, buses=buses)

@@ -1,4 +1,4 @@
-"""Every rank gets a GPU of its own, whatever Slurm and the user have hidden before."""
+"""Every rank gets its own GPU, whatever Slurm and the user have hidden before."""
 
 from pathlib import Path
 
@@ -178,7 +178,7 @@ def test_ranks_that_would_share_gpus_are_refused_with_what_hides_the_others(
     assert [text for text in what if text not in error] == []
 
 
-def test_sharing_is_permitted_where_it_is_asked_for(tmp_path: Path) -> None:
+def test_sharing_is_permitted_on_request(tmp_path: Path) -> None:
     lumi_node.write(tmp_path, buses=BUSES[:4])
     shared = [place(tmp_path, task(r, gpus=4), allow_gpu_sharing=True) for r in range(8)]
     assert shared == [pci(bus) for bus in (*BUSES[:4], *BUSES[:4])]

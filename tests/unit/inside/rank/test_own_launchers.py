@@ -37,7 +37,7 @@ def test_horovodrun_is_refused_with_the_command_that_works(
 
 
 @pytest.mark.slow
-def test_horovodrun_may_run_where_the_image_has_another_mpi(tmp_path: Path) -> None:
+def test_horovodrun_may_run_if_the_image_has_another_mpi(tmp_path: Path) -> None:
     done = run(lay_out(tmp_path), "--", "horovodrun")
     assert (done.returncode, "command not found" in done.stderr) == (127, True)
 

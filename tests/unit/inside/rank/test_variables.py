@@ -228,7 +228,7 @@ def test_a_recorder_s_folder_open_to_others_is_reported(lumi: World, of_project:
 
 
 @pytest.mark.parametrize("value", ["SYS", ""])
-def test_what_the_user_set_stays_even_where_it_is_empty(lumi: World, value: str) -> None:
+def test_what_the_user_set_stays_even_if_it_is_empty(lumi: World, value: str) -> None:
     env = {**STEP, "NCCL_NET": value}
     setting = lumi.settings(env)["NCCL_NET"]
     assert (setting.value, setting.origin) == (value, USER)

@@ -217,7 +217,7 @@ def test_ports_are_the_step_s_own_and_not_master_port() -> None:
     assert ports[0] not in protocol.ports(taken, launch)
 
 
-def test_another_step_has_a_key_file_and_a_key_of_its_own() -> None:
+def test_another_step_has_another_key_file_and_key() -> None:
     secret = {keys.KEY_VARIABLE: "0123456789abcdef"}
     changes = [{}, {"SLURM_STEP_ID": "4"}, {"SLURM_JOB_ID": "4"}, {"MASTER_PORT": "1"}]
     steps = [{**STEP, **secret, **change} for change in changes]
@@ -237,7 +237,7 @@ def test_a_secret_may_have_bytes_that_are_no_text() -> None:
     )
 
 
-def test_ranks_look_where_those_of_their_nodes_do(
+def test_ranks_look_where_the_other_ranks_of_their_nodes_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def folders(step: dict[str, str]) -> set[Path]:

@@ -97,7 +97,7 @@ def test_a_check_that_failed_is_not_skipped_for_its_limits() -> None:
 
 
 @pytest.mark.parametrize("line", ['{"fact": "x", "val', "[1]", "3", '{"other": 1}', "", "\0"])
-def test_a_line_of_a_report_that_is_none_is_passed_over(line: str) -> None:
+def test_a_line_that_is_no_report_is_passed_over(line: str) -> None:
     report = f'{line}\n{{"fact": "seen", "value": 1}}\n'
     assert came(0, report=report).facts == {"seen": 1}
 

@@ -81,7 +81,7 @@ class Image:
         file.write_text(text)
 
     def add(self, name: str, script: str, **changes: Any) -> None:
-        """Add the check ``t/name``, a shell script where it says so, else Python."""
+        """Add the check ``t/name``, a shell script if it says so, else Python."""
         suffix = "sh" if script.startswith("#!") else "py"
         row = {
             "name": f"t/{name}",

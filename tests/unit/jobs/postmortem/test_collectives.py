@@ -1,4 +1,4 @@
-"""The rank is named whose collectives differ from those of all others."""
+"""The rank is named whose collectives differ from all others'."""
 
 import pickle
 from typing import Any
@@ -55,7 +55,7 @@ def test_collectives_that_ended_alike_do_not_differ() -> None:
     assert compared(rows, rows, rows) is None
 
 
-def test_ranks_may_give_other_sizes_where_the_collective_lets_them() -> None:
+def test_ranks_may_give_other_sizes_if_the_collective_allows_it() -> None:
     rows = [[call(1, "all_to_all", size, state="completed")] for size in (3, 4)]
     assert compared(*rows) is None
 

@@ -27,7 +27,7 @@ def test_of_two_that_failed_the_first_counts(tmp_path: Path) -> None:
     assert list(cause(tmp_path).ranks) == [1]
 
 
-def test_a_failure_of_most_ranks_is_that_of_all_of_them(tmp_path: Path) -> None:
+def test_a_failure_of_most_ranks_is_named_for_all(tmp_path: Path) -> None:
     error = "ModuleNotFoundError: No module named 'apex'"
     assert list(cause(write(tmp_path, ranks(error, error, error))).ranks) == [0, 1, 2]
 

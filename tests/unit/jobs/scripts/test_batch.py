@@ -48,7 +48,7 @@ def test_the_options_of_sbatch_come_before_every_command() -> None:
     ]
 
 
-def test_srun_gets_the_cores_that_it_does_not_inherit_and_mpi_where_the_image_has_it() -> None:
+def test_srun_gets_the_cores_that_it_does_not_inherit_and_mpi_if_the_image_has_it() -> None:
     part = lines(Demand(gpus=1), body=BODY._replace(has_mpi=True))
     assert "srun --kill-on-bad-exit=1 --mpi=pmi2 --cpus-per-task=7 \\" in part
     assert "srun --kill-on-bad-exit=1 \\" in lines(Demand())

@@ -1,4 +1,4 @@
-"""An image goes to a registry as an ordinary OCI image, and nothing is left where that fails."""
+"""An image goes to a registry as an ordinary OCI image, and nothing is left if that fails."""
 
 import gzip
 import hashlib

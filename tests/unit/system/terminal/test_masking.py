@@ -1,4 +1,4 @@
-"""A secret is known in every form in which a program writes it, and a common word is none."""
+"""A secret is known in every form in which a program writes it, and a common word is not one."""
 
 import base64
 from collections.abc import Iterator
@@ -157,5 +157,5 @@ def test_a_secret_is_known_by_its_name_or_its_form(name: str, value: str) -> Non
         ("NOTES", "hf_transfer"),
     ],
 )
-def test_what_only_looks_like_a_secret_is_none(name: str, value: str) -> None:
+def test_what_only_looks_like_a_secret_is_not_one(name: str, value: str) -> None:
     assert not masking.is_secret(name, value)

@@ -71,7 +71,7 @@ def test_a_document_is_always_utf8(encoding: str, monkeypatch: pytest.MonkeyPatc
     assert second == "a … \x1b[1m ".encode() + b"\xff\n"
 
 
-def test_sequences_of_our_own_reach_the_terminal_and_those_of_the_text_do_not() -> None:
+def test_our_own_sequences_reach_the_terminal_and_the_texts_do_not() -> None:
     raw, out = of("utf-8")
     output.write(out, "\x1b[1A", raw=True)
     output.write(out, "\x1b[2J")
@@ -96,7 +96,7 @@ def test_a_word_for_bash_is_one_line_and_arrives_as_it_is(text: str) -> None:
     assert subprocess.run(command, capture_output=True, env={}, check=True).stdout == text.encode()
 
 
-def test_no_line_of_a_value_in_a_message_looks_like_a_message_of_its_own() -> None:
+def test_no_line_of_a_value_in_a_message_looks_like_another_message() -> None:
     printed = str(Problem("no 'a\nerror: b'", "c\nd", "e\nf", "g\nh"))
     assert [text for text in printed.splitlines() if not text.startswith(" ")] == ["error: no 'a"]
 

@@ -85,7 +85,7 @@ def test_a_thousand_lines_in_a_second_are_at_most_ten_redraws(terminal: Terminal
         until(lambda: "line 999" in terminal.text)
     elapsed = time.monotonic() - begun
     screen = terminal.screen()
-    # Three more: the first, and when the block is left the last one and that of rich.
+    # Three more: the first, and when the block is left the last one and rich's.
     assert 2 <= len(terminal.frames()) <= 10 * elapsed + 3
     assert screen.rows[:1000] == [f"talk {number}" for number in range(1000)]
 

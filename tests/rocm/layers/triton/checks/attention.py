@@ -55,7 +55,7 @@ class CompileOnly:
 
 
 def stand_in_for_a_gpu(driver):
-    """Let FlashAttention take tensors of the CPU for those of a GPU."""
+    """Let FlashAttention take tensors of the CPU for tensors of a GPU."""
     triton.runtime.driver.set_active(driver)
     torch.Tensor.is_cuda = True
     torch.cuda.current_device = lambda: None

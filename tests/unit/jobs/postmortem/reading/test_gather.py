@@ -72,7 +72,7 @@ def test_of_a_job_that_slurm_started_again_the_last_run_is_read(tmp_path: Path) 
     assert (log.events, log.last) == ((), "two")
 
 
-def test_numbers_of_ranks_are_not_those_of_jobs(tmp_path: Path) -> None:
+def test_numbers_of_ranks_are_not_taken_for_jobs(tmp_path: Path) -> None:
     names = ["0.log", "1.log", "2.log", "out-0.txt"]
     assert len(gather([write(tmp_path, dict.fromkeys(names, "hello"))]).logs) == len(names)
 

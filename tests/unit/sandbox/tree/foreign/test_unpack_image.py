@@ -86,7 +86,7 @@ def test_a_layer_changes_and_removes_what_lies_below(tree: Path, image: Tree) ->
         ([], ["e/.wh..wh..opq", "e/.wh.old"], set()),
     ],
 )
-def test_a_layer_removes_nothing_of_its_own(
+def test_a_layer_removes_none_of_its_own_files(
     tree: Path, image: Tree, below: list[str], names: list[str], left: set[str]
 ) -> None:
     unpack(image, layer(tree.parent, *map(member, below)))
