@@ -1,22 +1,23 @@
 """The programs that build and run containers.
 
-A new engine is a module with an ``Engine``, and its name in ``constants.ENGINES``.
+A new engine is a module of its name, whose ``ENGINE`` is a class, and its name in
+``constants.ENGINES``.
 ``tests/contracts/test_engines.py`` proves it.
 """
 
 from collections.abc import Mapping
+from importlib import import_module
 
+from lumicontainer import constants
 from lumicontainer.constants import ENGINE_PREFIXES
-from lumicontainer.engines.apptainer import Apptainer
 from lumicontainer.engines.engine import INSTANCE, INTERACTIVE, Engine, StepMounts
-from lumicontainer.engines.singularity import Singularity
 from lumicontainer.errors import HostError, Problem
 from lumicontainer.system import process
 
 __all__ = ["ENGINES", "INSTANCE", "INTERACTIVE", "Engine", "StepMounts", "find_engine", "prefixed"]
 
 ENGINES: Mapping[str, type[Engine]]
-ENGINES = {each.name: each for each in (Apptainer, Singularity)}
+ENGINES = {name: import_module(f"{__name__}.{name}").ENGINE for name in constants.ENGINES}
 """The preferred one first."""
 
 

@@ -107,3 +107,6 @@ def _step_options(mounts: StepMounts, *, fakeroot: bool = True) -> list[str]:
     for path, inside in mounts.binds.items():
         options += ["--bind", f"{require_option_path(path)}:{inside}:ro"]
     return options
+
+
+ENGINE = Apptainer

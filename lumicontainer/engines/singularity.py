@@ -12,3 +12,6 @@ class Singularity(Apptainer):
     name = "singularity"
     compression = "gzip"
     can_overlay = False
+
+
+ENGINE = Singularity
