@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lumicontainer.api.image import Image
+from lumicontainer.core import habits
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.model import Platform
 from lumicontainer.core.model.check import LEVELS
@@ -60,6 +62,55 @@ class ImageRequest:
         """Return what containers need of this host, or with ``static`` of every node."""
         needs = (static_needs if static else needs_of)(self.image, platform)
         return add_extensions(needs, self.image, self.extensions)
+
+    def open_image(self) -> Image:
+        """Read the image; raise ``InputError`` if the file is not one."""
+        sif.read_objects(self.image)
+        return Image(self.image, self.platform, self.recipes, extensions=tuple(self.extensions))
+
+
+def require_command(words: Sequence[str], verb: str, image: Path) -> list[str]:
+    """Return the words after a verb's image without ``--``; raise ``InputError`` for no command."""
+    command = [*(words[1:] if words[:1] == ["--"] else words)]
+    if not command:
+        hint = f"write lumicontainer {verb} IMAGE -- COMMAND"
+        raise InputError(Problem("expected a command to run", hint=hint))
+    script = command[0]
+    is_program = "/" in script and os.access(script, os.X_OK)
+    if script.endswith(".py") and Path(script).is_file() and not is_program:
+        entry = shlex.join(["lumi-entry", *command])
+        hint = f"lumicontainer {verb} {shlex.quote(str(image))} -- {entry}"
+        raise InputError(Problem(f"expected a command, got the script '{script}'", hint=hint))
+    if script.startswith("-"):
+        option, _, value = script.partition("=")
+        habit = habits.habit_hint(verb, option, value or "".join(command[1:2]))
+        usage = f"lumicontainer {verb} --platform NAME IMAGE -- COMMAND"
+        what = f"expected a command, got option '{script}'"
+        raise InputError(Problem(what, hint=habit or f"write options before IMAGE: {usage}"))
+    return command
+
+
+def engine_command(
+    request: ImageRequest,
+    command: Sequence[str],
+    way: str = "exec",
+    on_problem: OnProblem = lambda _: None,
+) -> list[str]:
+    """Return the engine's command that starts an image; ``way`` is that of ``Engine.execute``."""
+    image = request.open_image()
+    for problem in (*image.warnings, *missing_of_user(os.environ)):
+        on_problem(problem)
+    if command and "=" not in command[0] and image.key:
+        _refuse_changes(command)
+        # The engine ends with 255 where a program is missing, env with 127, as a shell does.
+        command = ["/usr/bin/env", *command]
+    return image.command(command, way)
+
+
+def _refuse_changes(command: Sequence[str]) -> None:
+    """Raise ``InputError`` for a command that would change the image, which cannot be changed."""
+    if hint := habits.habit_hint(habits.PROGRAM, " ".join(command[:3])):
+        raise InputError(Problem(f"'{' '.join(command[:3])}' cannot change the image", hint=hint))
 
 
 class Binds(NamedTuple):
