@@ -16,6 +16,7 @@ from lumicontainer.errors import Problem
 from lumicontainer.jobs.builds import CompileJobs
 from lumicontainer.registry.send_objects import SentObjects
 from lumicontainer.system import units
+from lumicontainer.system.terminal.text import Document, TextPart, TextTable
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,14 @@ class PlannedBuild(NamedTuple):
         head = {"image": order.output.word, "up_to_date": order.current}
         return {**head, "base_key": order.plan.base_key, "steps": steps, "taken": self.taken}
 
+    def as_text(self) -> Iterator[TextPart]:
+        """Yield it as ``lumicontainer build --dry-run`` prints it."""
+        state = "up to date, would not build" if self.order.current else "would build"
+        yield f"{state}: {self.order.output.word}"
+        yield TextTable(
+            [(name, key[:12], notes, origin) for name, key, notes, origin in self.rows()]
+        )
+
     def rows(self) -> Iterator[PlannedStep]:
         """Yield the base and each step, with its notes."""
         plan = self.order.plan
@@ -99,6 +108,10 @@ class BuiltImage(NamedTuple):
         seconds = {} if self.current else {"seconds": self.image.seconds}
         return {**result, **seconds, "taken": self.taken, "sent": rows}
 
+    def as_text(self) -> Iterator[TextPart]:
+        """Yield the name of the image."""
+        yield Document(f"{self.output.word}\n")
+
 
 class Comparison(NamedTuple):
     """Hold the files that differ between two builds of the same layers."""
@@ -114,6 +127,13 @@ class Comparison(NamedTuple):
     def as_data(self) -> list[dict[str, str]]:
         """Return it as ``lumicontainer build --check --json`` prints it."""
         return [each._asdict() for each in self.files]
+
+    def as_text(self) -> Iterator[TextPart]:
+        """Yield it as ``lumicontainer build --check`` prints it."""
+        files = self.files
+        yield TextTable([(e.step, e.path, e.what, e.reason or "not explained") for e in files])
+        if not files:
+            yield f"{self.layers} layers, the same twice, byte for byte"
 
 
 class CompiledLayer(NamedTuple):

@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import shutil
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -15,23 +15,41 @@ from lumicontainer.building.layers.exchange import find_caches
 from lumicontainer.cache import explain, written
 from lumicontainer.cache.downloads import Download, downloads, remove_partial
 from lumicontainer.cache.explain import InputChange, Needed
-from lumicontainer.cache.objects import Entry, object_name
+from lumicontainer.cache.objects import Entry, object_name, step_name
 from lumicontainer.cache.shared.shared import SharedCache
 from lumicontainer.cache.shared.source import find_offered
-from lumicontainer.cache.store import Cache
+from lumicontainer.cache.store import UNREADABLE, Cache
 from lumicontainer.cache.usage import size_limit, uses
 from lumicontainer.core.plan.plan import planned
 from lumicontainer.errors import HostError, InputError, Problem
 from lumicontainer.jobs import folders
+from lumicontainer.system import units
 from lumicontainer.system.connections import Connections
 from lumicontainer.system.files import no_links
 from lumicontainer.system.files.user_cache import cache_root
+from lumicontainer.system.terminal.text import TextPart, TextTable
 
 MARK_LIFE = 90 * 86_400
 """Seconds after which the mark of a passed check is removed; the check then runs once more."""
 _DAY = 86_400
 CacheRow: TypeAlias = Mapping[str, Any]
 """An object as ``lumicontainer cache --json`` prints it."""
+
+
+def object_table(
+    rows: Sequence[CacheRow], when: str, label: str, last: Callable[[CacheRow], str]
+) -> TextTable:
+    """Return objects as a table; ``when`` is a time of each, and ``last`` its last column."""
+    table = [("step", "kind", "size", when, label)] if rows else []
+    for each in rows:
+        ago = units.age(time.time() - each[when])
+        table.append((each["step"], each["kind"], units.size(each["bytes"]), ago, last(each)))
+    return TextTable(table)
+
+
+def _images(row: CacheRow) -> str:
+    first, more = "".join(row["images"][:1]), len(row["images"]) - 1
+    return f"{first} and {more} more" if more > 0 else first
 
 
 class CacheContent(NamedTuple):
@@ -50,6 +68,21 @@ class CacheContent(NamedTuple):
     def as_data(self) -> dict[str, Any]:
         """Return it as ``lumicontainer cache list --json`` prints it."""
         return {**self._asdict(), "place": str(self.place)}
+
+    def as_text(self) -> Iterator[TextPart]:
+        """Yield it as ``lumicontainer cache list`` prints it."""
+        yield object_table(self.objects, "used", "images", _images)
+        size = f"{units.size(self.bytes)} of at most {units.size(self.limit)}"
+        objects = units.count(len(self.objects), "object")
+        if self.downloads:
+            objects += f" and {units.size(self.downloads)} of packages for extensions"
+        yield f"{objects}, {size}, in {self.place}"
+        if self.damaged:
+            yield f"{units.count(self.damaged, 'damaged object')} moved aside"
+            yield "    hint: lumicontainer cache prune"
+        if self.unreadable:
+            yield f"{units.count(self.unreadable, 'object')} cannot be read"
+            yield "    hint: lumicontainer cache verify"
 
 
 class Examination(NamedTuple):
@@ -72,6 +105,27 @@ class Examination(NamedTuple):
     def as_data(self) -> dict[str, Any]:
         """Return it as ``lumicontainer cache verify --json`` prints it."""
         return {**self._asdict(), "place": str(self.place)}
+
+    def as_text(self) -> Iterator[TextPart]:
+        """Yield it as ``lumicontainer cache verify`` prints it."""
+        for each in self.damaged:
+            yield f"damaged: {each['step']}: {each['why']}"
+            if publisher := each.get("publisher"):
+                place = self.place / each["name"]
+                yield f"  where: {place}"
+                hint = f"{publisher} removes it by rm -r {place}, and publishes it once more"
+                yield f"   hint: {hint}"
+        for each in self.unreadable:
+            yield f"cannot be read: {each['step']}: {each['why']}"
+            yield f"  where: {self.folder(each['name'])}"
+        yield f"{units.count(self.whole, 'object')} whole, in {self.place}"
+        if any("publisher" not in each for each in self.damaged):
+            bad = self.place / "bad"
+            yield f"damaged objects were moved to {bad}: the next build makes them again"
+            yield "    hint: lumicontainer cache prune removes them; check the disk if it recurs"
+        if self.unreadable:
+            yield "objects that cannot be read stay"
+            yield f"    hint: {UNREADABLE}"
 
 
 @dataclass(frozen=True)
@@ -100,19 +154,35 @@ class Pruned(NamedTuple):
     left: int
     limit: int | None
     dry_run: bool
+    stays: str
+    """Why more can stay than the limit."""
     leftovers: Mapping[str, int] = {}
     """The number of other things that were removed, by kind."""
     problems: Sequence[Problem] = ()
     """Why objects could not be removed."""
+    free: int | None = None
+    """The free bytes of the disk after objects of the user's own cache were removed."""
 
     def as_data(self) -> dict[str, Any]:
         """Return it as ``lumicontainer cache prune --json`` prints it."""
         names = ("removed", "bytes", "left", "limit", "dry_run", "leftovers")
         return {"place": str(self.place), **{name: getattr(self, name) for name in names}}
 
-    def free(self) -> int | None:
-        """Return the free bytes of the disk; None if there is no cache."""
-        return shutil.disk_usage(self.place).free if self.place.is_dir() else None
+    def as_text(self) -> Iterator[TextPart]:
+        """Yield it as ``lumicontainer cache prune`` prints it."""
+        verb = "would remove" if self.dry_run else "removed"
+        for each in self.removed:
+            step = step_name(each["step"], each.get("kind", ""))
+            publisher = f", of {each['publisher']}" if "publisher" in each else ""
+            yield f"{verb} {step}, {units.size(each['bytes'])}{publisher}"
+        for kind, number in self.leftovers.items():
+            yield f"{verb} {kind}: {number}"
+        size, left = units.size(self.bytes), units.size(self.left)
+        yield f"{verb} {size}, {left} stay in {self.place}"
+        if self.limit is not None and self.left > self.limit:
+            yield f"more stays than the limit, because {self.stays}"
+        if (free := self.free) is not None:
+            yield f"{units.size(free)} are free at {self.place}"
 
 
 class Explanation(NamedTuple):
@@ -137,6 +207,21 @@ class Explanation(NamedTuple):
             "differences": [{"input": d.name, "before": d.before, "now": d.now} for d in changes],
             "not_taken": self.doubt and self.doubt.why,
         }
+
+    def as_text(self) -> Iterator[TextPart]:
+        """Yield it as ``lumicontainer cache explain`` prints it."""
+        rows = []
+        for part in self.parts:
+            publisher = f", from {part.publisher}" if part.publisher else ""
+            rows.append((part.name, part.key[:12], part.state + publisher))
+        yield TextTable(rows)
+        first, nearest = self.missing, self.nearest
+        if first and nearest is None:
+            yield f"'{first.name}' is missing: the cache has no object of this name"
+        elif first and nearest:
+            ago = units.age(time.time() - nearest.used)
+            yield f"'{first.name}' is missing; the nearest object, used {ago}, differs in"
+            yield from (f"  {each}" for each in self.differences)
 
 
 def _part_data(part: Needed) -> dict[str, str]:
@@ -228,7 +313,9 @@ def prune_cache(request: PruneRequest) -> Pruned:
     leftovers = {**({"files of packages": files} if files else {}), **leftovers}
     removed = [row for row in rows if row["name"] in gone]
     size = sum(each.size for each in gone.values())
-    return Pruned(store.root, removed, size, whole - size, limit, dry, leftovers)
+    left, stays = whole - size, "running builds use it"
+    free = None if dry or not store.root.is_dir() else shutil.disk_usage(store.root).free
+    return Pruned(store.root, removed, size, left, limit, dry, stays, leftovers, free=free)
 
 
 def _set_aside(store: Cache) -> None:

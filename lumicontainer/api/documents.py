@@ -1,9 +1,12 @@
 """The values of a recipe with their origins, and other documents, as plain data."""
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from lumicontainer.api.recipes import RecipeRequest
 from lumicontainer.core.catalog import Catalog, open_catalog
@@ -13,10 +16,13 @@ from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.plan.records import resolved_record
 from lumicontainer.core.resolve.decisions import Resolved, ResolvedLayer
 from lumicontainer.core.resolve.inputs import layer_inputs, unpinned
+from lumicontainer.core.shell import shell_value
 from lumicontainer.core.yaml import nodes
 from lumicontainer.errors import InputError, Place, Problem, Problems, did_you_mean
 from lumicontainer.host.machine import platform_here
 from lumicontainer.host.recipes import find_lock, locate_recipe, nearby
+from lumicontainer.system.terminal.text import Folded, TextPart, TextTable
+from lumicontainer.system.units import count
 
 _ALWAYS = ("default", "requires", "parameters")
 """The fields that are printed even if they are empty."""
@@ -26,6 +32,16 @@ _FORMS: Mapping[type, Callable[[Any], Any]] = {
     nodes.Sequence: lambda sequence: [plain(each) for each in sequence.items],
     LayerFile: lambda file: file.name,
 }
+ORIGINS = {
+    "layer": "the layer's default",
+    "variant": "the layer's variant for this accelerator",
+    "profile": "the profile",
+    "recipe": "the recipe",
+    "option": "the command line",
+}
+"""By the origin of a value: its words for people."""
+_LIST_WIDTH = 98
+"""Columns of a list of inputs in a file."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +72,43 @@ class ShownRecipe:
         """Return the recipe as ``lumicontainer show --json`` prints it."""
         return _resolved_data(self.resolved, self.locked)
 
+    def as_text(self) -> Iterator[TextPart]:
+        """Yield the recipe as ``lumicontainer show`` prints it."""
+        yield from itertools.starmap(_indented, _head(self.resolved))
+        if self.locked:
+            yield from itertools.starmap(_indented, _lock_lines(self.resolved, *self.locked))
+        lock = self.locked[1] if self.locked else None
+        for layer in self.resolved.layers:
+            yield ""
+            yield Folded("", f"{layer.name}: {layer.summary}")
+            if layer.omitted:
+                yield Folded("  left out: ", layer.omitted)
+                continue
+            values = ((each, f"{ORIGINS[each.origin]}, {each.place}") for each in layer.settings)
+            yield TextTable(
+                [(each.name, shell_value(each.value), origin) for each, origin in values]
+            )
+            yield from _layer_lines(self.resolved, layer, lock)
+
 
 @dataclass(frozen=True)
 class ShownDocument:
     """Hold a platform, a profile or a layer as plain data."""
 
+    name: str
     kind: str
     data: Mapping[str, Any]
     other_kinds: Sequence[str] = ()
+
+    def as_data(self) -> Mapping[str, Any]:
+        """Return the document as ``lumicontainer show --json`` prints it."""
+        return self.data
+
+    def as_text(self) -> Iterator[TextPart]:
+        """Yield the document as YAML."""
+        yield f"# {self.kind} {self.name}"
+        text = yaml.safe_dump(self.data, sort_keys=False, allow_unicode=True, width=100)
+        yield from text.rstrip("\n").split("\n")
 
 
 @dataclass(frozen=True)
@@ -80,6 +125,15 @@ class Listing:
         """Return it as ``lumicontainer list --json`` prints it."""
         documents = {f"{kind}s": rows for kind, rows in self.documents.items()}
         return {**documents, "platform_here": self.platform_here}
+
+    def as_text(self) -> Iterator[TextPart]:
+        """Yield it as ``lumicontainer list`` prints it."""
+        for kind, entries in self.documents.items():
+            yield f"{kind}s"
+            marks = {self.platform_here: " (this host)"} if kind == "platform" else {}
+            yield TextTable(
+                [(name, f"{text}{marks.get(name, '')}") for name, text in entries.items()]
+            )
 
 
 def list_documents(recipes: Path | None = None) -> Listing:
@@ -116,7 +170,7 @@ def show(request: ShowRequest) -> ShownRecipe | ShownDocument:
     kind, *others = _kinds(catalog, request, name)
     if kind != RECIPE:
         _refuse_recipe_options(request, kind)
-        return ShownDocument(kind, DOCUMENTS[kind](catalog, name), others)
+        return ShownDocument(name, kind, DOCUMENTS[kind](catalog, name), others)
     resolved = request.resolve()
     return ShownRecipe(resolved, find_lock(resolved, catalog), others)
 
@@ -213,3 +267,54 @@ def _resolved_data(resolved: Resolved, locked: tuple[str, Lock] | None) -> dict[
         entry["locked"] = pins_of(resolved, layer, lock) if lock else {}
     data["steps"] = [{"name": step.name, "key": step.key} for step in planned(resolved).steps]
     return data
+
+
+def _indented(depth: int, text: str) -> Folded:
+    """Return a line that a terminal folds one step deeper than it begins."""
+    indent = "  " * depth
+    return Folded(indent, text, f"{indent}  ")
+
+
+def _head(resolved: Resolved) -> Iterator[tuple[int, str]]:
+    """Yield lines about the whole image, each with its depth."""
+    platform = resolved.platform
+    yield 0, f"{resolved.recipe.name}: {resolved.recipe.summary}"
+    yield 0, f"platform {platform.name}: {platform.summary} (accelerator {platform.accelerator})"
+    if resolved.profile:
+        yield 0, f"profile {resolved.profile.name}: {resolved.profile.summary}"
+    for label, binds in (
+        ("bind", resolved.binds()),
+        ("library of the host", resolved.host_libraries()),
+    ):
+        for each in binds:
+            source = f" [{each.source}]" if each.source else ""
+            yield 1, f"{label} {each.path}"
+            yield 2, f"{each.reason}{source}"
+
+
+def _lock_lines(resolved: Resolved, path: str, lock: Lock) -> Iterator[tuple[int, str]]:
+    """Yield lines about the lock, each with its depth."""
+    wrong = faults(lock, resolved)
+    state = "it does not pin all of this image:" if wrong else "build --locked uses these only"
+    yield 0, f"lock {path}: {count(lock.pins(), 'pin')}; {state}"
+    yield from ((1, str(each)) for each in wrong)
+
+
+def _layer_lines(resolved: Resolved, layer: ResolvedLayer, lock: Lock | None) -> Iterator[TextPart]:
+    content = layer.content
+    sources = [source.input() for source in content.sources]
+    for text in (
+        *(f"environment {name}={value}" for name, value in content.environment.items()),
+        *(f"path {folder}" for folder in content.path),
+        *(f"prepend {name}={':'.join(each)}" for name, each in content.prepend.items()),
+        *(f"source {each.label}" for each in sources if each.pinned),
+    ):
+        yield _indented(1, text)
+    lists: dict[str, Sequence[str]] = {"not pinned": unpinned(resolved, layer)}
+    if lock and (pins := pins_of(resolved, layer, lock)):
+        shown = [pin.partition(" --hash=")[0] for pin in pins.values()]
+        more = sum(each.dependency for each in lock.of(layer.name))
+        lists["with --locked"] = [*shown, *([f"and {more} more that these need"] if more else [])]
+    for label, words in lists.items():
+        if words:
+            yield Folded("  ", f"{label}: {', '.join(words)}", " " * 6, usual=_LIST_WIDTH)

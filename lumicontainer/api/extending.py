@@ -1,7 +1,7 @@
 """Put more Python packages on an image, as one file next to it or as a new image."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from lumicontainer.image import sif
 from lumicontainer.system.files.partial import require_folder_of
 from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.terminal.masking import masked
+from lumicontainer.system.terminal.text import Document, TextPart
 
 _INSTALLERS = {"pip", "conda", "uv"}
 
@@ -66,6 +67,10 @@ class Extended(NamedTuple):
     def as_data(self) -> dict[str, Any]:
         """Return it as ``lumicontainer extend --json`` prints it."""
         return {**self._asdict(), "path": str(self.path)}
+
+    def as_text(self) -> Iterator[TextPart]:
+        """Yield the path of the file."""
+        yield Document(f"{self.path}\n")
 
 
 def extend(request: ExtendRequest, on_progress: OnProgress | None = None) -> Extended:

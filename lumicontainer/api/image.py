@@ -1,6 +1,6 @@
 """An image: its records, and commands that run in it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 from lumicontainer.api.execute import Executes
 from lumicontainer.core.catalog import open_catalog
 from lumicontainer.core.model import Platform
+from lumicontainer.core.shell import shell_value
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.extending.mounts import add_extensions
 from lumicontainer.host.recipes import find_platform
 from lumicontainer.image import integrity, records, sif
 from lumicontainer.image.digests import IntegrityResult
 from lumicontainer.system.process import Finished
+from lumicontainer.system.terminal.text import Folded, TextPart, TextTable
 from lumicontainer.verify.local import Host, host_for
 
 if TYPE_CHECKING:  # spython is imported when it is used.
@@ -81,6 +83,42 @@ class Image(Executes):
         size, date = self.path.stat().st_size, self.build_date or None
         file = {"key": self.key, "bytes": size, "written": self.written, "build_date": date}
         return {**self.record, **file}
+
+    def as_text(self) -> Iterator[TextPart]:
+        """Yield it as ``lumicontainer inspect`` prints it."""
+        data = self.record
+        platform = data["platform"]
+        yield f"{data['recipe']}: {data['summary']}"
+        yield f"platform {platform['name']}, accelerator {platform['accelerator']}"
+        if "profile" in data:
+            yield f"profile {data['profile']}"
+        for label, key in (("bind", "binds"), ("library of the host", "host_libraries")):
+            yield from (f"  {label} {each['path']}" for each in data.get(key, ()))
+        size = self.path.stat().st_size / 1e6
+        yield f"{size:.0f} MB, key {self.key[:12]}, written {self.written}"
+        if self.build_date:
+            yield f"build date {self.build_date}"
+        for name, layer in data["layers"].items():
+            yield f"  {name} {layer['version'] or ''}".rstrip()
+            values = layer["parameters"].items()
+            yield from (f"    {name} = {shell_value(value)}" for name, value in values)
+        yield from (
+            Folded("  left out: ", f"{name}: {why}") for name, why in data["omitted"].items()
+        )
+
+    def list_packages(self) -> Iterator[TextPart]:
+        """Yield its packages as ``lumicontainer inspect --packages`` prints them."""
+        for kind, versions in self.packages.items():
+            yield kind
+            yield TextTable(sorted(versions.items()))
+
+    def require_definition(self) -> str:
+        """Return its definition; raise ``InputError`` if it has none."""
+        if self.definition is None:
+            why = "it was not built from a definition; it may have been converted"
+            hint = "singularity inspect prints what the engine recorded"
+            raise InputError(Problem("the image has no definition", str(self.path), why, hint))
+        return self.definition
 
     def integrity(self) -> IntegrityResult:
         """Read every byte; return whether all are as the build wrote them."""

@@ -1,5 +1,6 @@
 """Write a recipe and a layer of another tool's file."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -16,10 +17,18 @@ from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.core.resolve.resolve import resolve
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.host.recipes import find_platform
-from lumicontainer.importing.draft import NOT_CARRIED, Draft, Goal, ImportedLine
+from lumicontainer.importing.draft import (
+    NOT_CARRIED,
+    OUTCOMES,
+    Draft,
+    Goal,
+    ImportedLine,
+    short,
+)
 from lumicontainer.importing.read import context_for, name_for, reader_of
 from lumicontainer.importing.writing import files_of
 from lumicontainer.system.files.recipe_folder import display
+from lumicontainer.system.terminal.text import TextPart, TextTable
 
 MODEL = "pytorch"
 """The shipped recipe whose base, profiles and order of layers a written one has."""
@@ -74,6 +83,28 @@ class Imported(NamedTuple):
         """Return it as ``lumicontainer import --json`` prints it."""
         head = {"recipe": str(self.recipe), "platform": self.platform, "left_out": self.left_out}
         return {**head, "lines": [each._asdict() for each in self.lines]}
+
+    def as_text(self) -> Iterator[TextPart]:
+        """Yield what became of each line, and how many had each outcome."""
+        rows = [(self._place(e), e.outcome, short(e.text), e.note) for e in self.lines]
+        yield TextTable(rows, cut=2)
+        counts = Counter(each.outcome for each in self.lines)
+        parts = (f"{counts[outcome]} {outcome}" for outcome in OUTCOMES)
+        yield f"{self.context.shown}: {', '.join(parts)}"
+
+    def list_missing(self) -> Iterator[TextPart]:
+        """Yield what the image will not have, as the last lines of the report."""
+        if self.left_out:
+            yield f"left out on {self.platform}:"
+            yield TextTable([(f"  {layer}", why) for layer, why in self.left_out.items()])
+        if self.missing:
+            yield "the image will not have:"
+            rows = ((each, self._place(each)) for each in self.missing)
+            places = ((each, f"line {at}" if at.isdigit() else at) for each, at in rows)
+            yield TextTable([(f"  {each.missing}", place, each.note) for each, place in places])
+
+    def _place(self, row: ImportedLine) -> str:
+        return str(row.line) if row.file == self.context.shown else f"{row.file}:{row.line}"
 
     def judge(self) -> Judgment:
         """Compare what was written with the rules; raise ``InputError`` for a script's syntax."""

@@ -2,16 +2,18 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.jobs.postmortem.evidence import Evidence
 from lumicontainer.jobs.postmortem.judge import find_cause
+from lumicontainer.jobs.postmortem.ranks import listed
 from lumicontainer.jobs.postmortem.reading.gather import Run, gather
 from lumicontainer.jobs.postmortem.reading.record import JobRecord, ask_slurm
-from lumicontainer.jobs.postmortem.verdict import Verdict
+from lumicontainer.jobs.postmortem.verdict import CAUSE, NONE, Verdict
+from lumicontainer.system.terminal.text import Folded, TextPart
 
 _JOB = re.compile(r"(?a)\d{1,12}(?:[_+]\d{1,9})?")
 """The number of a job, of one of an array, or of a part of a heterogeneous job."""
@@ -44,6 +46,55 @@ class Postmortem(NamedTuple):
                 "other_jobs": list(self.other_jobs),
             },
         }
+
+    def as_text(self) -> Iterator[TextPart]:
+        """Yield it as ``lumicontainer postmortem`` prints it."""
+        verdict = self.verdict
+        yield _heading(verdict)
+        rows = [
+            ("where", verdict.place),
+            ("log", verdict.log),
+            *(("said", each) for each in verdict.evidence),
+            ("then", verdict.then),
+            ("hint", verdict.hint if verdict.outcome == CAUSE else ""),
+            ("source", verdict.source),
+            ("read", self._read()),
+            ("unread", self._others()),
+            *(("unread", each) for each in self.unreadable[:5]),
+        ]
+        yield from (Folded(f"{label:>7}: ", text) for label, text in rows if text)
+
+    def _read(self) -> str:
+        parts = [f"{self.logs} logs of {self.ranks} ranks", f"{self.dumps} flight-recorder dumps"]
+        parts += [f"Slurm's state {self.state}"] if self.state else []
+        return "; ".join(parts)
+
+    def _others(self) -> str:
+        """Return which other jobs have files in the same folders."""
+        jobs = self.other_jobs
+        if not jobs:
+            return ""
+        noun = "job" if len(jobs) == 1 else "jobs"
+        hint = f"lumicontainer postmortem {jobs[-1]} FOLDER"
+        return f"files of {noun} {_first(jobs)}; to read those of one: {hint}"
+
+
+def _heading(verdict: Verdict) -> str:
+    if verdict.outcome == NONE and verdict.evidence:
+        return "nothing in what was read proves that the job failed, but it says:"
+    if verdict.outcome == NONE:
+        return "no failure in what was read"
+    if verdict.outcome != CAUSE:
+        return "the job failed, and the cause is not known"
+    nodes = f" on {', '.join(verdict.nodes)}" if verdict.nodes else ""
+    if not verdict.ranks:
+        return f"the job{nodes}: {verdict.cause}"
+    noun = "rank" if len(verdict.ranks) == 1 else "ranks"
+    return f"{noun} {listed(verdict.ranks)}{nodes}: {verdict.cause}"
+
+
+def _first(words: Sequence[str]) -> str:
+    return ", ".join(words[:_SHOWN]) + (", …" if words[_SHOWN:] else "")
 
 
 def postmortem(*subjects: str | Path) -> Postmortem:
@@ -101,10 +152,9 @@ _LOGS = ("logs", "log", "output")
 
 
 def _several(job: str, parts: Sequence[str]) -> Problem:
-    names = ", ".join(parts[:_SHOWN]) + (", …" if parts[_SHOWN:] else "")
     failed = next((each for each in parts if not each.endswith(" COMPLETED")), parts[0])
     hint = f"lumicontainer postmortem {failed.partition(' ')[0]}"
-    return Problem(f"expected one job, and {job} is an array of jobs", why=names, hint=hint)
+    return Problem(f"expected one job, and {job} is an array of jobs", why=_first(parts), hint=hint)
 
 
 _SHOWN, _READ = 10, os.R_OK | os.X_OK

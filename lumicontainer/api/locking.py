@@ -1,6 +1,6 @@
 """Pin everything that goes into an image."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from lumicontainer.host.mirrors import read_mirrors
 from lumicontainer.host.recipes import write_lock
 from lumicontainer.pinning.pin import make_lock
 from lumicontainer.system.files.partial import require_folder_of
+from lumicontainer.system.terminal.text import Document, TextPart
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,10 @@ class WrittenLock(NamedTuple):
     def as_data(self) -> dict[str, Any]:
         """Return it as ``lumicontainer lock --json`` prints it."""
         return {**self._asdict(), "path": str(self.path)}
+
+    def as_text(self) -> Iterator[TextPart]:
+        """Yield the path of the lock."""
+        yield Document(f"{self.path}\n")
 
 
 def lock(request: LockRequest, on_progress: OnProgress | None = None) -> WrittenLock:

@@ -1,6 +1,6 @@
 """Make an image again from its provenance, and compare the layers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import InputError, LockError, Problem, Problems
 from lumicontainer.host.recipes import locate_recipe, resolve_recipe
 from lumicontainer.image import records
+from lumicontainer.system.terminal.text import TextPart, TextTable
 from lumicontainer.trust.rebuilt import SAME, LayerComparison, compare_layers
 from lumicontainer.trust.statement import BUILD, Provenance, extend_command
 
@@ -50,6 +51,12 @@ class Rebuilt(NamedTuple):
         """Return it as ``lumicontainer rebuild --json`` prints it."""
         layers = [each._asdict() for each in self.layers]
         return {"image": str(self.image), "same": self.is_same, "layers": layers}
+
+    def as_text(self) -> Iterator[TextPart]:
+        """Yield it as ``lumicontainer rebuild`` prints it."""
+        yield TextTable([(each.name, each.state) for each in self.layers])
+        end = "has the same files, byte for byte" if self.is_same else "differs"
+        yield f"{self.image} {end}"
 
 
 def rebuild(

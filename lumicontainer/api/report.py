@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from lumicontainer.api.values import Check
-from lumicontainer.errors import ExaminedError, JobError, Problem
+from lumicontainer.errors import ExaminedError, InputError, JobError, Problem
 from lumicontainer.inside.verify import report
 from lumicontainer.inside.verify.outcome import ERROR, FAILED
 from lumicontainer.verify import html, results
@@ -52,6 +52,18 @@ class Report:
         It has the sha256 of the image, and the engine of this host.
         """
         return self._identified
+
+    def write_files(self, junit: str = "", html: str = "") -> None:
+        """Write the files that are named; raise ``InputError`` with those that cannot be."""
+        problems: list[Problem] = []
+        for file, write in ((junit, self.write_junit), (html, self.write_html)):
+            try:
+                if file:
+                    write(file)
+            except InputError as error:
+                problems += error.problems
+        if problems:
+            raise InputError(*problems)
 
     def write_junit(self, file: str) -> None:
         """Write it as JUnit XML; ``-`` is stdout. Raises ``InputError`` if the file cannot be."""

@@ -1,11 +1,19 @@
 """A team's shared cache: list, verify, prune and publish its objects."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lumicontainer.api.caching import CacheRow, Examination, Pruned, PruneRequest, about
+from lumicontainer.api.caching import (
+    CacheRow,
+    Examination,
+    Pruned,
+    PruneRequest,
+    about,
+    object_table,
+    total,
+)
 from lumicontainer.api.recipes import RecipeRequest
 from lumicontainer.api.values import OnProgress, progress_of
 from lumicontainer.cache import pruning
@@ -19,9 +27,11 @@ from lumicontainer.core.plan.plan import planned
 from lumicontainer.core.resolve.decisions import Resolved
 from lumicontainer.errors import InputError, Problem
 from lumicontainer.host.recipes import locate_recipe, word_of
+from lumicontainer.system import units
 from lumicontainer.system.files.user_cache import cache_root
 from lumicontainer.system.os_errors import refused
 from lumicontainer.system.terminal.progress import Progress
+from lumicontainer.system.terminal.text import TextPart
 
 STAYS = "what was published stays; ask the owner of the folder for space or permission"
 
@@ -37,6 +47,12 @@ class SharedContent(NamedTuple):
         """Return it as ``lumicontainer cache list --shared --json`` prints it."""
         doubts = [{"name": Path(doubt.where).name, "why": doubt.why} for doubt in self.doubts]
         return {"place": str(self.place), "objects": self.objects, "not_taken": doubts}
+
+    def as_text(self) -> Iterator[TextPart]:
+        """Yield it as ``lumicontainer cache list --shared`` prints it."""
+        rows = self.objects
+        yield object_table(rows, "published", "by", lambda row: str(row["publisher"]))
+        yield f"{units.count(len(rows), 'object')}, {units.size(total(rows))}, in {self.place}"
 
 
 @dataclass(frozen=True)
@@ -67,6 +83,11 @@ class Publication(NamedTuple):
         """Return it as ``lumicontainer cache publish --json`` prints it."""
         states = {state.replace(" ", "_"): rows for state, rows in self.objects.items()}
         return {"place": str(self.place), **states}
+
+    def as_text(self) -> Iterator[TextPart]:
+        """Yield it as ``lumicontainer cache publish`` prints it."""
+        numbers = ", ".join(f"{len(rows)} {state}" for state, rows in self.objects.items() if rows)
+        yield f"{numbers or 'the cache is empty'}: {self.place}"
 
 
 def open_shared() -> SharedCache:
@@ -132,7 +153,8 @@ def prune_shared(request: PruneRequest) -> Pruned:
     removed = [_row(each) for each in gone]
     size = sum(each["bytes"] for each in removed)
     left = sum(each.size for each in published) - size
-    return Pruned(shared.root, removed, size, left, limit, dry, problems=problems)
+    stays = "others published it"
+    return Pruned(shared.root, removed, size, left, limit, dry, stays, problems=problems)
 
 
 def publish_objects(request: PublishRequest, on_progress: OnProgress | None = None) -> Publication:

@@ -21,7 +21,7 @@ from lumicontainer.registry.oci.push import push_oci_image
 from lumicontainer.registry.pull import pull_image
 from lumicontainer.registry.push import push_image
 from lumicontainer.registry.remote_image import RemoteImage
-from lumicontainer.system import budget
+from lumicontainer.system import budget, units
 from lumicontainer.system.budget import Total
 from lumicontainer.system.connections import Connections
 from lumicontainer.system.files.user_cache import cache_root
@@ -66,6 +66,11 @@ class SharedImage(NamedTuple):
     def as_data(self) -> dict[str, Any]:
         """Return it as ``push --json`` and ``pull --json`` print it."""
         return {**self._asdict(), "path": str(self.path)}
+
+    def traffic(self) -> str:
+        """Return how much of the image went over the network."""
+        sizes = f"{units.size(self.moved)} of {units.size(self.size)}"
+        return f"{sizes}, {self.moved_blobs} of {self.blobs} blobs"
 
 
 def push(request: PushRequest, on_progress: OnProgress | None = None) -> SharedImage:

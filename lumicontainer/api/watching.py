@@ -14,6 +14,7 @@ from lumicontainer.jobs.watch.log import last_line
 from lumicontainer.jobs.watch.nodes import NodeState
 from lumicontainer.jobs.watch.probe import ask_nodes, watch_nodes
 from lumicontainer.system import process
+from lumicontainer.system.units import count
 
 _SECONDS = 5
 """Seconds between two looks at each node."""
@@ -40,6 +41,16 @@ class JobPicture(NamedTuple):
     def as_data(self) -> dict[str, Any]:
         """Return it as ``lumicontainer top --json`` prints it."""
         return {**self._asdict(), "nodes": [each.as_data() for each in self.nodes.values()]}
+
+    def as_text(self) -> Iterator[str]:
+        """Yield its lines as ``lumicontainer top`` prints them."""
+        nodes = f"{len(self.nodes)} of {count(self.expected, 'node')}"
+        times = f"{self.running} of {self.limit}"
+        yield f"job {self.job} {self.name}: {times}, {nodes} answered"
+        for node in self.nodes.values():
+            yield from node.as_text()
+        if self.line:
+            yield f"log: {self.line}"
 
 
 def look_at_job(number: str) -> JobPicture:

@@ -19,7 +19,7 @@ from lumicontainer.jobs.builds import Invocation
 from lumicontainer.jobs.follow import SbatchOptions
 from lumicontainer.sandbox import runtimes
 from lumicontainer.system import process
-from lumicontainer.system.terminal.output import line, print_table, say, write_document
+from lumicontainer.system.terminal.output import say, write_document
 from lumicontainer.system.terminal.progress import Progress
 
 
@@ -99,15 +99,15 @@ def run(arguments: argparse.Namespace) -> int:
             write_document(printed)
             return code
         case Comparison() as comparison:
-            context.print_result(comparison, arguments, _print_comparison)
+            context.print_result(comparison, arguments)
             return EXAMINED_FAILED if comparison.failed else OK
         case PlannedBuild() as planned:
             _say_planned(planned)
-            context.print_result(planned, arguments, _print_steps)
+            context.print_result(planned, arguments)
         case BuiltImage() as built:
             if built.current:
                 say(f"{built.output.name} is up to date")
-            context.print_result(built, arguments, _print_image)
+            context.print_result(built, arguments)
     return OK
 
 
@@ -140,26 +140,8 @@ def _print_line(line: str) -> None:
         sys.stderr.flush()
 
 
-def _print_image(built: BuiltImage) -> None:
-    write_document(f"{built.output.word}\n")
-
-
-def _print_comparison(comparison: Comparison) -> None:
-    if files := comparison.files:
-        print_table([(e.step, e.path, e.what, e.reason or "not explained") for e in files])
-    else:
-        sys.stdout.write(f"{comparison.layers} layers, the same twice, byte for byte\n")
-
-
 def _say_planned(planned: PlannedBuild) -> None:
     for warning in planned.order.warnings:
         say(str(warning))
     if planned.submitted:
         say(f"would submit: sbatch {shlex.join(planned.submitted)}")
-
-
-def _print_steps(planned: PlannedBuild) -> None:
-    order = planned.order
-    state = "up to date, would not build" if order.current else "would build"
-    sys.stdout.write(f"{state}: {line(order.output.word)}\n")
-    print_table([(name, key[:12], notes, origin) for name, key, notes, origin in planned.rows()])

@@ -3,7 +3,7 @@
 import argparse
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -11,16 +11,18 @@ from lumicontainer.host.recipes import refuse_other_words
 from lumicontainer.jobs import slurm
 from lumicontainer.system import units
 from lumicontainer.system.terminal.output import print_json
+from lumicontainer.system.terminal.printing import print_text
 from lumicontainer.system.terminal.progress import FORMS
+from lumicontainer.system.terminal.text import TextPart
 
 R = TypeVar("R")
 
 
 class _Result(Protocol):
     def as_data(self) -> Any: ...
+    def as_text(self) -> Iterable[TextPart]: ...
 
 
-P = TypeVar("P", bound=_Result)
 REGISTRY = "oci://HOST/NAME"
 REPEATED: Mapping[str, Any] = {"action": "append", "default": []}
 """Settings of an option that can be repeated."""
@@ -152,9 +154,9 @@ def request_of(kind: type[R], arguments: argparse.Namespace, **more: Any) -> R:
     return kind(**{**{name: options[name] for name in names & options.keys()}, **more})
 
 
-def print_result(result: P, arguments: argparse.Namespace, print_text: Callable[[P], None]) -> None:
-    """Print a result as JSON if ``--json`` is set, else by ``print_text``."""
+def print_result(result: _Result, arguments: argparse.Namespace) -> None:
+    """Print a result as JSON if ``--json`` is set, else as text."""
     if arguments.json:
         print_json(result.as_data())
     else:
-        print_text(result)
+        print_text(result.as_text())

@@ -1,13 +1,12 @@
 """``lumicontainer diff``: print what changes from one image, recipe, lock or profile to another."""
 
 import argparse
-import sys
 
 from lumicontainer.api.differences import DiffRequest, find_differences
 from lumicontainer.commands import context
-from lumicontainer.system.terminal.output import line, print_json, print_table, say, write_document
-from lumicontainer.trust.differences import RULES, Change, Differences
-from lumicontainer.trust.differences_text import markdown, shown_value
+from lumicontainer.system.terminal.output import print_json, say, write_document
+from lumicontainer.system.terminal.printing import print_text
+from lumicontainer.trust.differences_text import markdown, plain_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,27 +33,4 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.markdown:
         write_document(markdown(result))
     else:
-        _print(result)
-
-
-def _print(result: Differences) -> None:
-    if not result.sections:
-        sys.stdout.write("no differences\n")
-    for section, changes in result.sections.items():
-        sys.stdout.write(f"{section}\n")
-        print_table(
-            [(f"{_mark(each)} {each.name}", line(_words(section, each))) for each in changes]
-        )
-
-
-def _mark(change: Change) -> str:
-    return "+" if change.before is None else "-" if change.after is None else "~"
-
-
-def _words(section: str, change: Change) -> str:
-    before, after = shown_value(change.before), shown_value(change.after)
-    if section == RULES:
-        return f"begins to hold: {after}" if change.before is None else f"ceases to hold: {before}"
-    if change.before is None or change.after is None:
-        return after if change.before is None else before
-    return f"{before or '(none)'} -> {after or '(none)'}"
+        print_text(plain_text(result))

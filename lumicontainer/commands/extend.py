@@ -11,7 +11,7 @@ from lumicontainer.api.extending import Extended, ExtendRequest
 from lumicontainer.commands import context
 from lumicontainer.image.build_date import read_build_date
 from lumicontainer.system import units
-from lumicontainer.system.terminal.output import say, write_document
+from lumicontainer.system.terminal.output import say
 from lumicontainer.system.terminal.progress import Progress
 
 
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> None:
     )
     extended = extending.extend(request, Progress(arguments.progress))
     _say_added(request, extended)
-    context.print_result(extended, arguments, _print)
+    context.print_result(extended, arguments)
 
 
 def _say_added(request: ExtendRequest, extended: Extended) -> None:
@@ -62,7 +62,3 @@ def _say_added(request: ExtendRequest, extended: Extended) -> None:
         words = ["--with", request.output, request.image]
         start = shlex.join(map(str, [request.output] if request.into else words))
         say(f"use it: lumicontainer run {start} -- COMMAND")
-
-
-def _print(extended: Extended) -> None:
-    write_document(f"{extended.path}\n")

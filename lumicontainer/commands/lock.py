@@ -4,12 +4,12 @@ import argparse
 from pathlib import Path
 
 from lumicontainer.api import locking
-from lumicontainer.api.locking import LockRequest, WrittenLock
+from lumicontainer.api.locking import LockRequest
 from lumicontainer.commands import context
 from lumicontainer.errors import EXAMINED_FAILED, OK
 from lumicontainer.system import units
 from lumicontainer.system.files.recipe_folder import display
-from lumicontainer.system.terminal.output import say, write_document
+from lumicontainer.system.terminal.output import say
 from lumicontainer.system.terminal.progress import Progress
 
 
@@ -27,9 +27,5 @@ def run(arguments: argparse.Namespace) -> int:
     written = locking.lock(request, Progress(arguments.progress))
     path, pins, unpinned = written
     say(f"{display(path)}: {units.count(pins, 'pin')}, {unpinned} not pinned")
-    context.print_result(written, arguments, _print)
+    context.print_result(written, arguments)
     return EXAMINED_FAILED if unpinned else OK
-
-
-def _print(written: WrittenLock) -> None:
-    write_document(f"{written.path}\n")

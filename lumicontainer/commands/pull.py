@@ -4,10 +4,9 @@ import argparse
 from pathlib import Path
 
 from lumicontainer.api import sharing
-from lumicontainer.api.sharing import PullRequest, SharedImage
+from lumicontainer.api.sharing import PullRequest
 from lumicontainer.commands import context
-from lumicontainer.system import units
-from lumicontainer.system.terminal.output import say, write_document
+from lumicontainer.system.terminal.output import print_json, say, write_document
 from lumicontainer.system.terminal.progress import Progress
 
 
@@ -23,11 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Pull the image, and print the path of its file."""
     pulled = sharing.pull(context.request_of(PullRequest, arguments), Progress(arguments.progress))
-    context.print_result(pulled, arguments, _print)
-
-
-def _print(pulled: SharedImage) -> None:
-    got = f"{units.size(pulled.moved)} of {units.size(pulled.size)}"
-    say(f"{pulled.path.name}: fetched {got}, {pulled.moved_blobs} of {pulled.blobs} blobs")
+    if arguments.json:
+        print_json(pulled.as_data())
+        return
+    say(f"{pulled.path.name}: fetched {pulled.traffic()}")
     say(f"it is {pulled.reference}")
     write_document(f"{pulled.path}\n")

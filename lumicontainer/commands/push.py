@@ -3,10 +3,9 @@
 import argparse
 
 from lumicontainer.api import sharing
-from lumicontainer.api.sharing import FORMS, PushRequest, SharedImage
+from lumicontainer.api.sharing import FORMS, PushRequest
 from lumicontainer.commands import context
-from lumicontainer.system import units
-from lumicontainer.system.terminal.output import say, write_document
+from lumicontainer.system.terminal.output import print_json, say, write_document
 from lumicontainer.system.terminal.progress import Progress
 
 
@@ -27,10 +26,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Push the image, and print its name by its digest."""
     request = context.request_of(PushRequest, arguments)
     pushed = sharing.push(request, Progress(arguments.progress))
-    context.print_result(pushed, arguments, _print)
-
-
-def _print(pushed: SharedImage) -> None:
-    sent = f"{units.size(pushed.moved)} of {units.size(pushed.size)}"
-    say(f"{pushed.path.name}: sent {sent}, {pushed.moved_blobs} of {pushed.blobs} blobs")
+    if arguments.json:
+        print_json(pushed.as_data())
+        return
+    say(f"{pushed.path.name}: sent {pushed.traffic()}")
     write_document(f"{pushed.reference}\n")

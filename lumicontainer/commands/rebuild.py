@@ -1,13 +1,12 @@
 """``lumicontainer rebuild``: make an image again from its provenance, and compare the layers."""
 
 import argparse
-import sys
 from pathlib import Path
 
-from lumicontainer.api.rebuilding import RebuildRequest, Rebuilt, rebuild
+from lumicontainer.api.rebuilding import RebuildRequest, rebuild
 from lumicontainer.commands import context
 from lumicontainer.errors import EXAMINED_FAILED, OK
-from lumicontainer.system.terminal.output import line, print_table, report
+from lumicontainer.system.terminal.output import report
 from lumicontainer.system.terminal.progress import Progress
 
 
@@ -28,12 +27,5 @@ def run(arguments: argparse.Namespace) -> int:
     """Build the image again; fail if a layer differs."""
     request = context.request_of(RebuildRequest, arguments)
     rebuilt = rebuild(request, Progress(arguments.progress), report)
-    context.print_result(rebuilt, arguments, _print)
+    context.print_result(rebuilt, arguments)
     return OK if rebuilt.is_same else EXAMINED_FAILED
-
-
-def _print(rebuilt: Rebuilt) -> None:
-    print_table([(each.name, each.state) for each in rebuilt.layers])
-    name = line(str(rebuilt.image))
-    end = "has the same files, byte for byte" if rebuilt.is_same else "differs"
-    sys.stdout.write(f"{name} {end}\n")

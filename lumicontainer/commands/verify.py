@@ -75,13 +75,5 @@ def _report(done: Report, arguments: argparse.Namespace) -> int:
     (sys.stderr if taken else sys.stdout).write(results.summary(done.data))
     if arguments.json:
         print_json(done.as_data())
-    problems: list[Problem] = []
-    for file, write in ((arguments.junit, done.write_junit), (arguments.html, done.write_html)):
-        try:
-            if file:
-                write(file)
-        except InputError as error:
-            problems += error.problems
-    if problems:
-        raise InputError(*problems)
+    done.write_files(arguments.junit, arguments.html)
     return OK if done.passed else EXAMINED_FAILED

@@ -1,4 +1,4 @@
-"""Differences of two images as text: values for people, and Markdown for release notes."""
+"""Differences of two images as text for people, and as Markdown for release notes."""
 
 import re
 from collections.abc import Iterator
@@ -6,10 +6,33 @@ from typing import Any
 
 from lumicontainer.system import units
 from lumicontainer.system.terminal.output import line
-from lumicontainer.trust.differences import Differences
+from lumicontainer.system.terminal.text import TextPart, TextTable
+from lumicontainer.trust.differences import RULES, Change, Differences
 
 
-def shown_value(value: Any) -> str:
+def plain_text(result: Differences) -> Iterator[TextPart]:
+    """Yield differences for people, with a table for each section."""
+    if not result.sections:
+        yield "no differences"
+    for section, changes in result.sections.items():
+        yield section
+        yield TextTable([(f"{_mark(each)} {each.name}", _words(section, each)) for each in changes])
+
+
+def _mark(change: Change) -> str:
+    return "+" if change.before is None else "-" if change.after is None else "~"
+
+
+def _words(section: str, change: Change) -> str:
+    before, after = _shown(change.before), _shown(change.after)
+    if section == RULES:
+        return f"begins to hold: {after}" if change.before is None else f"ceases to hold: {before}"
+    if change.before is None or change.after is None:
+        return after if change.before is None else before
+    return f"{before or '(none)'} -> {after or '(none)'}"
+
+
+def _shown(value: Any) -> str:
     """Return a value of one side for people; empty if the side has none."""
     if value is None:
         return ""
@@ -32,7 +55,7 @@ def _rows(result: Differences) -> Iterator[str]:
         yield f"\n### {section[0].upper()}{section[1:]}\n"
         yield "| name | before | after |\n|---|---|---|"
         for each in changes:
-            cells = (each.name, shown_value(each.before), shown_value(each.after))
+            cells = (each.name, _shown(each.before), _shown(each.after))
             yield f"| {' | '.join(map(_cell, cells))} |"
 
 

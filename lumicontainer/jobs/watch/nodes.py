@@ -1,11 +1,13 @@
 """Read what the probe prints on each node of a job."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
+from lumicontainer.jobs.postmortem.ranks import listed
 from lumicontainer.system.terminal.output import clean
 
 _PAGE = 4096
@@ -13,6 +15,17 @@ _DIGITS = 19
 """The most digits of a number, as of 64 bits."""
 _UNLIMITED = 1 << 60
 """Bytes from which on a control group of version 1 has no limit."""
+_STATES = {
+    "R": "running",
+    "S": "waiting",
+    "D": "waiting for a device or a file system",
+    "T": "stopped",
+    "t": "stopped by a debugger",
+    "Z": "ended",
+    "X": "ended",
+    "I": "idle",
+}
+"""The states of processes, as ps(1) prints them."""
 
 
 class RankState(NamedTuple):
@@ -54,6 +67,40 @@ class NodeState(NamedTuple):
         """Return it as ``lumicontainer top --json`` prints it."""
         ranks = [each._asdict() for each in self.ranks]
         return {**self._asdict(), "ranks": ranks, "gpus": [each._asdict() for each in self.gpus]}
+
+    def as_text(self) -> Iterator[str]:
+        """Yield its lines as ``lumicontainer top`` prints them."""
+        yield f"{self.name}: {self._ranks()}; {self._memory()}"
+        yield f"  GPUs: {self._gpus()}"
+        if self.log:
+            yield f"  {self.log}: {self.line}"
+
+    def _ranks(self) -> str:
+        if not self.ranks:
+            return "no ranks"
+        states = Counter(_STATES.get(each.state, each.state) for each in self.ranks)
+        counted = ", ".join(f"{number} {state}" for state, number in states.most_common())
+        noun = "rank" if len(self.ranks) == 1 else "ranks"
+        return f"{noun} {listed([each.rank for each in self.ranks])}: {counted}"
+
+    def _memory(self) -> str:
+        if self.used is None:
+            of_ranks, free = sum(each.memory for each in self.ranks), _gib(self.available)
+            return f"memory {_gib(of_ranks)} GiB, of the node's {_gib(self.total)} GiB {free} free"
+        most = self.total if self.limit is None else self.limit
+        return f"memory {_gib(self.used)} of {_gib(most)} GiB"
+
+    def _gpus(self) -> str:
+        if not self.gpus:
+            return "the driver of AMD shows none on this node"
+        busy = " ".join("-" if each.busy is None else str(each.busy) for each in self.gpus)
+        memory = " ".join(_gib(each.memory) for each in self.gpus)
+        most = max(each.total for each in self.gpus)
+        return f"busy {busy} %; memory {memory} of {_gib(most)} GiB"
+
+
+def _gib(size: int) -> str:
+    return f"{size / (1 << 30):.1f}"
 
 
 class _Process(NamedTuple):

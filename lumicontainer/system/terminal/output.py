@@ -20,6 +20,8 @@ from lumicontainer.system.terminal import style
 from lumicontainer.system.terminal.masking import masked
 
 QUIET, NORMAL, VERBOSE = -1, 0, 1
+GAP = "  "
+"""Blanks before each column of a table."""
 _verbosity = NORMAL
 
 # Control characters except tab and newline, characters that change the direction of text, and
@@ -139,7 +141,7 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for row in lines:
         *cells, last = map(str.ljust, row, widths)
-        print_folded("  ".join(["", *cells, ""]), last.rstrip())
+        print_folded(GAP.join(["", *cells, ""]), last.rstrip())
 
 
 def columns(usual: int = 0) -> int:
@@ -148,13 +150,14 @@ def columns(usual: int = 0) -> int:
     return width if width >= 2 * _LEAST else usual
 
 
-def print_folded(start: str, text: str, *, below: str = "") -> None:
+def print_folded(start: str, text: str, *, below: str = "", usual: int = 0) -> None:
     """Print a line of a result to stdout; a terminal folds ``text`` in the column after ``start``.
 
     The lines below begin with ``below`` instead, if it is given. If ``start`` leaves little of the
-    line, the text begins on the next one.
+    line, the text begins on the next one. Without a terminal it is folded to ``usual`` columns,
+    if that is given.
     """
-    width = columns()
+    width = columns(usual)
     if not text or not width or len(start) + len(text) <= width:
         sys.stdout.write(f"{start}{text}".rstrip() + "\n")
         return
