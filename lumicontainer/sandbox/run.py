@@ -48,6 +48,8 @@ async def run_program(
     settings = [f"LUMICONTAINER_JOBS={run.jobs}"]
     settings += [f"LUMICONTAINER_WHEELS=/tmp/{STAGED}/wheels"]
     settings += [f"LUMICONTAINER_SECRETS=/tmp/{STAGED}/secrets"]
+    # The order of a set in Python is another one in each process, and gets into DeepSpeed's wheel.
+    settings += ["PYTHONHASHSEED=0"]
     start = ["/usr/bin/env", *settings, "bash", "-c"]
     script = f". /tmp/{STAGED}/site.sh && exec bash /tmp/{STAGED}/"
     first = [*start, f"{script}packages.sh"] if packages else []
