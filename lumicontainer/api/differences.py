@@ -59,7 +59,8 @@ def find_differences(request: DiffRequest) -> Differences:
 def _kind(word: str, catalog: Catalog) -> str:
     if word.endswith(_LOCK):
         return LOCK
-    if Path(word).is_file() and not word.endswith((".yaml", ".yml")):
+    is_file = Path(word).is_file() and not word.endswith((".yaml", ".yml"))
+    if is_file or word.endswith(".sif"):
         return IMAGE
     is_profile = word in catalog.names(PROFILE) and word not in catalog.names(RECIPE)
     return PROFILE if is_profile else RECIPE

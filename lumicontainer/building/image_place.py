@@ -19,7 +19,7 @@ def check_output(path: Path) -> None:
         try:
             sif.read_objects(path)
         except InputError as error:
-            why = f"{error.problems[0].why}; a build replaces only images"
+            why = f"{error.problems[0].why}; only an image is replaced"
             hint = "name another --output, or move the file away"
             raise InputError(Problem("the output is not an image", str(path), why, hint)) from error
 

@@ -54,6 +54,11 @@ def test_recipes_of_an_own_folder_are_compared(ask: Ask, hello: Hello) -> None:
     assert data["sections"]["parameters"] == [change]
 
 
+def test_an_image_that_is_not_there_is_named(lumicontainer: Run) -> None:
+    done = lumicontainer("diff", "absent.sif", "pytorch")
+    refused(done, "cannot read the image", "where: absent.sif")
+
+
 def test_locks_are_compared_in_their_pins(ask: Ask, tmp_path: Path) -> None:
     lock = "format: 1\nrecipe: hello\nplatform: workstation\nlayers:\n  greet:\n"
     for number, version in enumerate(("1.0", "2.0")):

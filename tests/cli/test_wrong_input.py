@@ -116,8 +116,8 @@ def test_no_option_shows_the_name_of_a_function_for_a_wrong_value() -> None:
     [
         ("own", "hint: "),
         ("own/no/x.sif", "the image's folder does not exist"),
-        ("notes.txt", "a build replaces only images"),
-        ("empty.txt", "a build replaces only images"),
+        ("notes.txt", "only an image is replaced"),
+        ("empty.txt", "only an image is replaced"),
     ],
     ids=str,
 )
