@@ -73,6 +73,8 @@ class Builder:
     """The cached objects whose bytes this build has verified, by name."""
     images: dict[str, BaseImage] = field(default_factory=dict)
     """By the name of the layer of a base: the data of its image file, which this build verified."""
+    verified: dict[Path, FileState] = field(default_factory=dict)
+    """The image files whose sha256 this build has computed, with their state then."""
     shared: Sequence[LayerSource] = ()
     """The caches of others, the first one first."""
     refused: set[tuple[LayerSource, str]] = field(default_factory=set)

@@ -6,13 +6,16 @@ import json
 import os
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
+from lumicontainer.cache.objects import LAYER
+from lumicontainer.image.assembly.assemble import Source
 from lumicontainer.image.assembly.reader import read_squashfs
-from lumicontainer.image.sif import root
-from lumicontainer.image.squashfs import form_of
+from lumicontainer.image.sif import layout, root
+from lumicontainer.image.squashfs import form_of, pack, squash_command, write_image
 from lumicontainer.sandbox.tree.foreign.in_place import read_rows
 from lumicontainer.sandbox.tree.index import GONE, Row
 
@@ -24,6 +27,7 @@ from .conftest import (
     digest,
     inside,
     lumicontainer,
+    run,
     write_files,
 )
 from .test_without_namespaces import IMAGE, mirror  # noqa: F401
@@ -35,6 +39,14 @@ PASSIVE = (
     "usr/lib/x86_64-linux-gnu/gconv",
 )
 """Folders of data that no program of the tests reads; the tree is packed eight times."""
+LARGE, LITTLE = 256 << 20, 192 << 20
+"""Bytes of a base, and fewer, which the programs of a build read for themselves."""
+MEASURE = """
+import subprocess, sys
+subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
+print(open("/proc/self/io").read())
+"""
+"""Run a command, and print how much it and its processes read and wrote: proc_pid_io(5)."""
 SCRIPT = "set -euo pipefail\ncp /opt/greet/greeting /opt/mine || echo x >/opt/mine\n"
 
 
@@ -156,6 +168,31 @@ def test_an_image_that_only_adds_files_is_its_base_and_they(tree: Path, tmp_path
     assert rows == rows_of(more)
     assert rows["opt/odd/two"].link == "opt/odd/one"
     assert "opt/odd/pipe" not in rows
+
+
+def test_a_base_that_only_gains_files_is_copied_once_without_root_namespaces_or_proot(
+    base_object: Path, tmp_path: Path
+) -> None:
+    base, image, more = (tmp_path / name for name in ("base.sif", "only.sif", "more"))
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree/large").write_bytes(os.urandom(LARGE))
+    pack(squash_command(tmp_path / "tree", more), more)
+    base.touch()
+    write_image([Source(base_object / LAYER), Source(more)], base, layout("", {}))
+    recipe = write(tmp_path, base, digest(base), script="")
+    command = (sys.executable, "-m", "lumicontainer", "--verbose", "build", recipe)
+    words = (*command, "--no-verify", "--output", image)
+    env = {"LUMICONTAINER_CACHE": str(tmp_path / "cache")}
+    done = run([sys.executable, "-c", MEASURE, *words], env={**os.environ, **env})
+    assert done.returncode == 0, done.stderr
+    counts = dict(line.split(": ") for line in done.stdout.splitlines() if line)
+    size = base.stat().st_size
+    # It is read for its own sha256, for the copy, and for the digests of the new image.
+    assert int(counts["rchar"]) < 3 * size + LITTLE
+    assert int(counts["wchar"]) < size + LITTLE
+    _, work = re.split("base +begins", done.stderr, maxsplit=1)
+    assert " exec " in work
+    assert not re.search("unshare|proot|fakeroot|sudo|newuidmap", work)
 
 
 REPACKED = {

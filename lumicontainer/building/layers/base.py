@@ -202,12 +202,18 @@ async def convert_source(builder: Builder, base: Entry, compression: str) -> tup
 
 
 async def _verify(builder: Builder) -> tuple[Source, FileState]:
-    """Return the data of the base's image file, and its state; raise if its sha256 differs."""
-    bootstrap = builder.plan.bootstrap
+    """Return the data of the base's image file, and its state; raise if its sha256 differs.
+
+    The file is hashed once in a build, and must stay as it was.
+    """
+    bootstrap, verified = builder.plan.bootstrap, builder.verified
     file, stated = Path(bootstrap.file), builder.plan.resolved.layers[0].content.provides
-    state = await asyncio.to_thread(require_image, file, bootstrap.sha256, stated)
+    if file in verified:
+        require_unchanged(file, verified[file])
+    else:
+        verified[file] = await asyncio.to_thread(require_image, file, bootstrap.sha256, stated)
     root = sif.root(file)
-    return Source(file, root.offset, root.size), state
+    return Source(file, root.offset, root.size), verified[file]
 
 
 async def _pack_again(builder: Builder) -> Entry:
