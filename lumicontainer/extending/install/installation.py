@@ -21,7 +21,7 @@ from lumicontainer.inside.image.distributions import Package
 from lumicontainer.inside.image.facts import LIBRARIES
 from lumicontainer.system import process
 from lumicontainer.system.files import foreign
-from lumicontainer.system.files.temporary import remove_own
+from lumicontainer.system.files.temporary import remove_meanwhile
 
 _INSTALL = (
     *("pip", "install", "--python", "python3", "--no-deps", "--no-build"),
@@ -89,8 +89,8 @@ class Installation:
             why, hint = process.last_lines(done.stderr), "read the message of uv"
             raise StepError(Problem("cannot install the packages", why=why, hint=hint))
         files = foreign.take(writes, target.name, place)
-        remove_own(writes)  # The cache of uv holds the same files.
-        proof.require_same(place, files, wheels)
+        with remove_meanwhile(writes):  # The cache of uv holds the same files.
+            proof.require_same(place, files, wheels)
         proof.remove_notes_of_uv(place, files)
 
     def distributions(self) -> dict[str, str]:
