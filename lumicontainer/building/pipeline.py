@@ -9,6 +9,7 @@ from pathlib import Path
 
 from lumicontainer.building import disk_space
 from lumicontainer.building.checks import smoke
+from lumicontainer.building.checks.reading import PackedFiles, identify
 from lumicontainer.building.layers import additions, fetch, layers
 from lumicontainer.building.layers import base as bases
 from lumicontainer.cache import objects
@@ -33,7 +34,7 @@ from lumicontainer.system.files.partial import remove_leftovers
 from lumicontainer.system.files.write import replace, sync
 from lumicontainer.system.os_errors import refused
 from lumicontainer.system.waiting import task_group
-from lumicontainer.trust.describe import describe_build
+from lumicontainer.trust.describe import describe_build, load_writer
 from lumicontainer.trust.statement import PackedLayer
 
 
@@ -76,13 +77,13 @@ async def _build(builder: Builder, output: Path, *, verify: bool, more: int) -> 
     builder.progress.expect(len(builder.plan.steps) + compiles + unpacks + 2 + verify + more)
     stack = await assemble(builder)
     with partial_image(output, builder.job) as partial:
-        await _pack(builder, stack, partial, {} if verify else {CHECKED_LABEL: "no"})
+        packed = await _pack(builder, stack, partial, {} if verify else {CHECKED_LABEL: "no"})
         await asyncio.to_thread(_require_packages, partial)
         async with task_group() as group:
             # The disk takes as long for a large image as some checks.
             group.create_task(asyncio.to_thread(sync, partial))
             if verify:
-                await smoke.require_checks(builder, stack, partial)
+                await smoke.require_checks(builder, stack, partial, packed)
             else:
                 path = shlex.quote(str(output))
                 builder.progress.say(f"not checked: lumicontainer verify {path} does that")
@@ -130,6 +131,7 @@ async def _make_stack(builder: Builder) -> Stack:
             for step in missing
             if step.compiled
         }
+        group.create_task(asyncio.to_thread(load_writer))
         stack: Stack = (base,)
         for step in plan.steps:
             wheels = await compiling[step.key] if step.key in compiling else None
@@ -177,8 +179,13 @@ def labels_of(plan: Plan) -> dict[str, str]:
     }
 
 
-async def _pack(builder: Builder, stack: Stack, partial: Path, labels: Mapping[str, str]) -> None:
-    """Write the image file: the data of all layers, and of one with its records."""
+async def _pack(
+    builder: Builder, stack: Stack, partial: Path, labels: Mapping[str, str]
+) -> PackedFiles:
+    """Write the image file: the data of all layers, and of one with its records.
+
+    Returns its files.
+    """
     plan = builder.plan
     compression = compression_of(builder.runtime, plan.resolved.platform)
     below = []
@@ -204,13 +211,17 @@ async def _pack(builder: Builder, stack: Stack, partial: Path, labels: Mapping[s
         describe = describe_build(plan, [*map(_packed_layer, stack)])
         words = (sources, partial, layout, reached, describe)
         try:
-            await asyncio.to_thread(squashfs.write_image, *words)
+            files = await asyncio.to_thread(squashfs.write_image, *words)
+            known = [f"{compression} of {stack[0].key}" for _ in below]
+            known += [entry.sha256(objects.LAYER) for entry in stored]
+            packed = await asyncio.to_thread(identify, files, known)
         except (OSError, LumicontainerError):
             _require_unchanged_base(run)
             raise
         _require_unchanged_base(run)
         await asyncio.to_thread(remove_tree, run.root)
         builder.place.drop_log(run.name)
+    return packed
 
 
 def _packed_layer(entry: objects.Entry) -> PackedLayer:

@@ -37,7 +37,7 @@ from lumicontainer.system.files.ages import seconds_since
 from lumicontainer.system.files.regular import open_no_link
 from lumicontainer.system.files.trust import make_private_folders
 from lumicontainer.system.files.user_cache import require_private, unwritable
-from lumicontainer.system.files.write import sync
+from lumicontainer.system.files.write import sync, write_whole
 from lumicontainer.system.os_errors import refused
 
 _FOLDERS = ("objects", "held", "images", "bad", "locks")
@@ -255,9 +255,16 @@ class Cache:
         """Return whether a check has passed; ``check`` is the hash of its inputs."""
         return (self.root / "held" / check).exists()
 
-    def note_passed(self, check: str) -> None:
-        """Record that a check has passed."""
-        (self.root / "held" / check).touch()
+    def passed_for(self, check: str) -> bytes:
+        """Return what a check has passed for; nothing if it has not passed, or for all at once."""
+        try:
+            return (self.root / "held" / check).read_bytes()
+        except FileNotFoundError:
+            return b""
+
+    def note_passed(self, check: str, what: bytes = b"") -> None:
+        """Record that a check has passed, and for ``what``."""
+        write_whole(self.root / "held" / check, what)
 
 
 def _read(path: Path) -> bytes:

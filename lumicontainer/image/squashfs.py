@@ -81,14 +81,15 @@ class ImageWriter:
 
         self._assembly.begin(lowest, replaced, keep)
 
-    def finish(self, layers: Sequence[Squashfs], describe: Describe = lambda *_: {}) -> None:
-        """Add the other layers, the lowest first, and complete the image."""
+    def finish(self, layers: Sequence[Squashfs], describe: Describe = lambda *_: {}) -> Files:
+        """Add the other layers, the lowest first, and complete the image; return its files."""
         size = self._assembly.finish(layers)
         self._file.flush()
         parts, files = self._hashing.finish(size), self._assembly.files
-        described = describe(files, parts) if files else {}
-        sif.complete(self._target, self._plan, parts, described)
+        assert files is not None
+        sif.complete(self._target, self._plan, parts, describe(files, parts))
         apply_umask(self._target, 0o777)
+        return files
 
     def _advance(self, copied: int) -> None:
         self._hashing.reach(self._plan.offset + copied)
@@ -101,11 +102,14 @@ def write_image(
     plan: sif.Layout,
     reached: Reached = lambda _: None,
     describe: Describe = lambda *_: {},
-) -> None:
-    """Write an image of layers, the lowest first; raise ``InputError`` if one is damaged."""
+) -> Files:
+    """Write an image of layers, the lowest first, and return its files.
+
+    Raises ``InputError`` if a layer is damaged.
+    """
     layers = [each.read(number) for number, each in enumerate(sources)]
     with ImageWriter(target, plan, reached) as writer:
-        writer.finish(layers, describe)
+        return writer.finish(layers, describe)
 
 
 def apply_umask(target: Path, mode: int) -> None:

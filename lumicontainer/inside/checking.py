@@ -7,8 +7,10 @@ measured values and facts, one line of JSON each, to the file that ``REPORT`` na
 import importlib.util
 import json
 import os
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from fnmatch import translate
 from typing import Any, NoReturn
 
 FAILED = 1
@@ -22,6 +24,20 @@ HOST_PATHS = "LUMI_VERIFY_HOST_PATHS"
 
 # The folder of the host that PRoot shows as the root; the kernel knows the files by its path.
 PROOT_TREE = "LUMI_VERIFY_PROOT_TREE"
+
+# Names the paths that a check of each path has to judge, separated by ':', or all of them.
+DUE_PATHS, EVERY_PATH = "LUMI_VERIFY_DUE_PATHS", "all"
+
+READ_BY_ALL = (
+    *("*/bin/*", "*/sbin/*", "*/lib/*", "*/lib32/*", "*/lib64/*", "*/libx32/*"),
+    *("*.so", "*.so.*", "*/site-packages/*", "*/dist-packages/*", "*-info*", "*.pth"),
+    *("*/pyvenv.cfg", "/etc/ld.so.*"),
+)
+"""Patterns of what the programs that run checks read, beside files of ELF, links, and ``home``."""
+
+# Facts: paths that a check has read and does not declare, and those over which something was
+# mounted, so that it did not see what the image has there.
+UNDECLARED, HIDDEN = "read and not declared", "hidden by mounts"
 
 
 def memory_map() -> str:
@@ -71,6 +87,19 @@ def failed(*problems: str) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.write("".join(f"{problem}\n" for problem in problems))
     sys.exit(FAILED)
+
+
+def note_undeclared(paths: Iterable[str]) -> None:
+    """Note what a check with ``reads`` in its header has read beside that.
+
+    A build then does not take over that it passed. Where Python looks for modules counts too.
+    """
+    row: Mapping[str, Any] = json.loads(os.environ.get(CHECK, "{}"))
+    patterns = (*READ_BY_ALL, f"{home()}/*", *row.get("reads", ()))
+    declared = re.compile("|".join(map(translate, patterns)))
+    others = {path for path in (*paths, *filter(None, sys.path)) if not declared.fullmatch(path)}
+    if others:
+        note(UNDECLARED, sorted(others)[:10])
 
 
 def skipped(reason: str) -> NoReturn:

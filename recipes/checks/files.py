@@ -2,7 +2,10 @@
 # summary: "the image's files are safe to hand on: no secret, no setuid program, nothing that
 #   anybody may write to or that only root can read, and nothing left of the build, its host or
 #   its site"
-# imports: [lumi_inside.image.installed, lumi_inside.image.paths]
+# imports: [lumi_inside.image.installed, lumi_inside.image.due]
+# reads: [/var/lib/dpkg/info/*, /usr/share/ca-certificates/*, /etc/ssl/certs/*,
+#   /etc/apt/sources.list, /usr/share/doc/apt/examples/*, /.singularity.d/base-modes.txt]
+# each_path: true
 # hint: check what the layer's install.sh leaves, and rebuild the layer
 # ///
 
@@ -12,10 +15,10 @@ import stat
 from fnmatch import fnmatch, translate
 from pathlib import Path
 
-from lumi_inside.checking import HOST_PATHS, failed, note, resolved
+from lumi_inside.checking import HIDDEN, HOST_PATHS, failed, note, note_undeclared, resolved
+from lumi_inside.image.due import ALL, DUE
 from lumi_inside.image.extensible import is_own
 from lumi_inside.image.installed import MOUNTED, PACKAGES
-from lumi_inside.image.paths import PATHS
 
 MOST = 10
 """Paths that are named for one reason."""
@@ -83,7 +86,7 @@ COPIED = (Path("/usr/share/doc/apt/examples/sources.list"), Path("/etc/apt/sourc
 CONTENTS = {what: re.compile(pattern) for what, pattern in SECRETS.items()}
 ANY_LEFT = re.compile("|".join(translate(each) for patterns in LEFT.values() for each in patterns))
 READABLE = ("/opt/", "/usr/")
-HIDDEN = {"/tmp", "/var/tmp", "/root", "/home"}
+OFTEN_MOUNTED = {"/tmp", "/var/tmp", "/root", "/home"}
 """Where engines mount something, so that what the image has there is not seen."""
 BASE_MODES = Path("/.singularity.d/base-modes.txt")
 """The paths of a base image, one a line, whose modes its makers chose."""
@@ -198,7 +201,7 @@ base_modes = paths_of_base()
 # What published packages hold is public.
 public = system | {path for package in PACKAGES for path, _ in package.files}
 host = [each.encode() for each in os.environ.get(HOST_PATHS, "").split(":") if each]
-for one in PATHS:
+for one in DUE:
     look(one, system, found, of_base)
     plain = one.is_file() and 0 < one.size <= LARGEST and not one.path.endswith(".pyc")
     if plain and one.path not in public:
@@ -215,7 +218,8 @@ if found.paths:
 if of_base.paths:
     note("of the base image", [*of_base.words()])
     print(*(f"of the base image: {words}" for words in of_base.words()), sep="\n")
-unseen = sorted(MOUNTED & HIDDEN)
-note("hidden by mounts", unseen)
-hidden = ", ".join(unseen) or "none"
-print(f"{len(PATHS)} paths are clean; not seen for what is mounted there: {hidden}")
+note(HIDDEN, sorted(MOUNTED))
+unseen = ", ".join(sorted(MOUNTED & OFTEN_MOUNTED)) or "none"
+note_undeclared([])
+count = f"{len(DUE)} paths" if ALL else f"{len(DUE)} new paths"
+print(f"{count} are clean; not seen for what is mounted there: {unseen}")

@@ -1,7 +1,8 @@
 # /// check
 # summary: every library that a program or library of the image needs is found, in a version that
 #   has what is asked of it
-# imports: [lumi_inside.image.installed, lumi_inside.image.paths]
+# imports: [lumi_inside.image.installed, lumi_inside.image.due, lumi_inside.image.paths]
+# reads: [/etc/ld.so.*]
 # hint: build the layer again whose file is incomplete; unset LD_LIBRARY_PATH;
 #   on LUMI look at lumicontainer binds IMAGE
 # ///
@@ -10,7 +11,7 @@ import os
 import re
 from fnmatch import fnmatch
 
-from lumi_inside.checking import failed, note
+from lumi_inside.checking import failed, note, note_undeclared
 from lumi_inside.elf.linkage import brought_by_others, unmet
 from lumi_inside.elf.loader import VARIABLE, Tree
 from lumi_inside.elf.reader import linked
@@ -42,6 +43,7 @@ EXCUSED = {
 """Files that training does not load, and why they need not find their libraries. The libraries that
 HIP and PyTorch load, librocprofiler-register and librocprofiler-sdk, are not among them.
 """
+opened = []
 IMPORTS = re.compile(r"(?m)^[ \t]*(?:import|from)[ \t]+([A-Za-z_]\w*)")
 
 
@@ -99,6 +101,7 @@ def imports(paths, modules, sought):
     for path in sorted(paths, key=lambda each: each.count("/")):
         if sought <= found:
             break
+        opened.append(path)
         try:
             with open(path, encoding="utf-8", errors="replace") as stream:
                 names = set(IMPORTS.findall(stream.read()))
@@ -110,7 +113,8 @@ def imports(paths, modules, sought):
 
 files, damaged = elf_files()
 folders = [each for each in os.environ.get(VARIABLE, "").split(":") if each]
-missing = unmet(Tree("/", first=folders, reader=read_again), files)
+tree = Tree("/", first=folders, reader=read_again)
+missing = unmet(tree, files)
 excused = [each for each in missing if any(fnmatch(each.asker, path) for path in EXCUSED)]
 missing = [each for each in missing if each not in excused]
 if missing:
@@ -122,5 +126,6 @@ reasons = [
     for each in excused
 ]
 note("excused", reasons)
+note_undeclared([*tree.configurations, *opened])
 needed = sum(len(elf.needed) for elf in files.values())
 print(f"{needed} needs of {len(files)} programs and libraries are met, {len(excused)} excused")

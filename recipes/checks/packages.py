@@ -2,6 +2,7 @@
 # summary: every package that the recipe names is there in its version, none was changed since
 #   the build, and each Python package is whole
 # imports: [lumi_inside.image.installed]
+# reads: [/opt/venv/*, /usr/*, /var/lib/dpkg/*, /etc/dpkg/*]
 # hint: rebuild the image; unset PYTHONPATH, and bind nothing over /opt/venv and /usr
 # ///
 
@@ -11,7 +12,7 @@ import stat
 import subprocess
 import sys
 
-from lumi_inside.checking import failed, note, record, resolved
+from lumi_inside.checking import failed, note, note_undeclared, record, resolved
 from lumi_inside.image.distributions import UNSAID, plain_name
 from lumi_inside.image.installed import PACKAGES
 from lumi_inside.image.inventory import system_packages
@@ -108,6 +109,8 @@ problems = [
 ]
 if problems:
     failed(*problems)
+folders = {os.path.dirname(path) for package in PACKAGES for path, _ in package.files}
+note_undeclared(f"{os.path.realpath(folder)}/" for folder in folders)
 added = sorted(python.keys() - built.keys())
 if added:
     note("added", added)

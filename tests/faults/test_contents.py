@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from lumicontainer.inside.checking import DUE_PATHS
+
 from .breaking import HOME, SITE, Broken, caught, holds, read
 
 # None of these opens anything: they only have the forms of what does.
@@ -84,6 +86,15 @@ def test_each_file_that_may_not_be_in_an_image_is_named(faulty: dict[str, Any]) 
     for fault in (*FILES, folder):
         path = "horovod" if fault.content == WHEEL else fault.path
         assert any(fault.said in line and path in line for line in lines), fault
+
+
+def test_only_the_paths_that_are_due_are_judged(image: Path, broken: Broken) -> None:
+    broken.write("/opt/own/old.pem", KEY).write("/opt/own/new.conf", "a = 1\n")
+    due = broken.env(DUE_PATHS, "/:/opt/own:/opt/own/new.conf:/tmp:/proc/1").option("--containall")
+    row = due.verify(image, "image/files")
+    holds(row)
+    assert "2 new paths are clean" in row["output"]
+    caught(broken.env(DUE_PATHS, "/opt/own/old.pem").verify(image, "image/files"), "a private key")
 
 
 def test_files_that_only_look_dangerous_are_let_be(image: Path, broken: Broken) -> None:

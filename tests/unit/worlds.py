@@ -69,7 +69,8 @@ def checks(owner: str) -> model.Checks:
     limits = {"speed": model.Threshold("GB/s", "somebody measured it")}
     modes, imports = ("run",), ("torch",)
     check = model.Check(f"{owner}/a", file, "x", "y", thresholds=limits)
-    return model.Checks((file,), (check._replace(imports=imports, start_modes=modes),))
+    check = check._replace(imports=imports, start_modes=modes, reads=("/usr/*",), each_path=True)
+    return model.Checks((file,), (check,))
 
 
 LAYER = model.Layer(

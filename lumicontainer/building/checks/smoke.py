@@ -1,21 +1,20 @@
 """Run the checks of a packed image in it."""
 
+import asyncio
 import contextlib
-import hashlib
 import io
-import json
 import shlex
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
+from lumicontainer.building.checks import marks
+from lumicontainer.building.checks.marks import Due
+from lumicontainer.building.checks.reading import PackedFiles, Reading, read_packed
 from lumicontainer.constants import VERIFY
-from lumicontainer.core.model import Check, Checks
-from lumicontainer.core.model.check import LEVELS
-from lumicontainer.core.plan.steps import Plan
-from lumicontainer.core.plan.variables import fold
+from lumicontainer.core.model import Check
 from lumicontainer.errors import EXAMINED_FAILED, ExaminedError, HostError, Problem
 from lumicontainer.host import machine
 from lumicontainer.image.records import read_results
@@ -35,35 +34,36 @@ Row: TypeAlias = Mapping[str, Any]
 """A check with its result, as lumi-verify reports it."""
 
 
-class Due(NamedTuple):
-    """Hold one check of an image, and the mark under which its success is recorded."""
-
-    check: Check
-    mark: str
-
-
-async def require_checks(builder: Builder, stack: Stack, partial: Path) -> None:
+async def require_checks(
+    builder: Builder, stack: Stack, partial: Path, packed: PackedFiles
+) -> None:
     """Run the checks of the packed image; raise ``ExaminedError`` with all that fail.
 
-    Checks that passed before with the same layers are skipped. Of several builds with the same
-    layers, one at a time runs them.
+    Checks that passed before with the same layers, or with the same files of those that they read,
+    are skipped. Of several builds with the same layers, one at a time runs them.
     """
     with builder.progress.step("check") as task:
         async with wait_for_lock(builder.cache.make_lock(f"check-{stack[-1].tree}"), task):
-            waiting = list(checks_of(builder.plan, stack))
-            due = [one for one in waiting if not builder.cache.has_passed(one.mark)]
+            plan, cache = builder.plan, builder.cache
+            words = (packed, marks.quick_checks(plan))
+            reading = await asyncio.to_thread(read_packed, *words)
+            waiting = list(marks.checks_of(plan, stack, reading.digests, _host_paths(builder)))
+            due = [one for one in waiting if not marks.has_passed(cache, one, reading)]
             if len(due) < len(waiting):
                 builder.progress.say(
-                    f"{len(waiting) - len(due)} checks of unchanged layers passed before"
+                    f"{len(waiting) - len(due)} checks passed before, with the same files"
                 )
             if due:
-                await _run(builder, partial, due, task)
+                await _run(builder, partial, due, task, reading)
     if unproven := builder.runtime.unproven:
         builder.progress.say(f"not checked: {unproven}")
 
 
-async def _run(builder: Builder, partial: Path, due: Sequence[Due], task: Task) -> None:
-    command = verify_command(builder, partial, [one.check.name for one in due])
+async def _run(
+    builder: Builder, partial: Path, due: Sequence[Due], task: Task, reading: Reading
+) -> None:
+    chosen = marks.environment_of(builder.cache, due, reading)
+    command = verify_command(builder, partial, [one.check.name for one in due], chosen)
     output = io.StringIO()  # In memory: successful checks leave no log on a full disk.
     with tempfile.TemporaryFile() as report:
         try:
@@ -87,7 +87,7 @@ async def _run(builder: Builder, partial: Path, due: Sequence[Due], task: Task) 
         why = why or f"lumi-verify {how} ({process.describe(status)})"
         why = f"{why}\n{process.last_lines(output.getvalue())}".rstrip()
         raise ExaminedError(Problem("cannot check the image", why=why), refusal)
-    failed = _failed(builder, due, rows)
+    failed = _failed(builder, due, rows, reading)
     if failed:
         kept, refusal = _refused(builder, partial)
         raise ExaminedError(*(_problem(builder, *each, kept=kept) for each in failed), refusal)
@@ -102,39 +102,16 @@ def _read_rows(text: bytes, due: Sequence[Due]) -> Sequence[Row] | None:
     return rows if {one.check.name for one in due} <= {row["name"] for row in rows} else None
 
 
-def checks_of(plan: Plan, stack: Stack) -> Iterator[Due]:
-    """Yield the quick checks of an image; a mark covers the check, its layer and all below it.
+def verify_command(
+    builder: Builder, image: Path, names: Sequence[str], more: Mapping[str, str] = {}
+) -> list[str]:
+    """Return the command that runs the named checks and prints the results as JSON.
 
-    It covers the variables and the search path of these layers, too. The mark of a check of the
-    image covers all layers.
+    They get the variables ``more``.
     """
-    trees = {entry.step: entry.tree for entry in stack}
-    below = stack[0].tree
-    variables: Mapping[str, str] = {}
-    path: tuple[str, ...] = ()
-    for layer in plan.resolved.included():
-        below = trees.get(layer.name, below)
-        content = layer.content
-        variables = fold(variables, content.environment, content.prepend)
-        path = (*content.path, *path)
-        yield from _due(layer.checks, below, json.dumps([variables, path], sort_keys=True))
-    yield from _due(plan.resolved.checks, stack[-1].tree)
-
-
-def _due(checks: Checks, tree: str, sees: str = "") -> Iterator[Due]:
-    own = {check.file.name for check in checks.each}
-    common = [file.content for file in checks.files if file.name not in own]
-    for check in checks.each:
-        if check.level == LEVELS[0]:
-            parts = (check.name.encode(), tree.encode(), sees.encode(), check.file.content, *common)
-            yield Due(check, hashlib.sha256(b"\0".join(parts)).hexdigest())
-
-
-def verify_command(builder: Builder, image: Path, names: Sequence[str]) -> list[str]:
-    """Return the command that runs the named checks and prints the results as JSON."""
     chosen = [word for name in names for word in ("-k", name)]
     words = [VERIFY, "--json", "-", *chosen]
-    environment = {HOST_PATHS: _host_paths(builder)}
+    environment = {HOST_PATHS: _host_paths(builder), **more}
     return builder.runtime.check(image, builder.place.sandbox / "tree", words, environment)
 
 
@@ -142,14 +119,16 @@ def _host_paths(builder: Builder) -> str:
     return ":".join(map(str, (builder.place.root.parent, cache_root())))
 
 
-def _failed(builder: Builder, due: Sequence[Due], rows: Sequence[Row]) -> list[tuple[Check, Row]]:
+def _failed(
+    builder: Builder, due: Sequence[Due], rows: Sequence[Row], reading: Reading
+) -> list[tuple[Check, Row]]:
     """Record the passed checks, report the skipped ones, and return the failed ones."""
     states = {row["name"]: row for row in rows}
     failed = []
     for one in due:
         row = states[one.check.name]
         if row["state"] == PASSED:
-            builder.cache.note_passed(one.mark)
+            marks.note_passed(builder.cache, one, row["facts"], reading)
         elif row["state"] == SKIPPED:
             builder.progress.say(f"check skipped: {row['name']}: {row['reason']}")
         else:

@@ -107,6 +107,13 @@ class Check(NamedTuple):
     that name them, unless there are GPUs."""
     start_modes: tuple[Annotated[str, choice(START_MODES, "start mode")], ...] = ()
     """Further ways to start a container in which it must hold, besides the plain one."""
+    reads: tuple[Annotated[str, validators.pattern], ...] = ()
+    """Patterns of the paths that it reads, such as `/etc/ssl/*`, beside what runs it: programs,
+    libraries, links, Python's modules. Where all of that is as it was, it is not run again by a
+    build. Without it, it reads the whole image."""
+    each_path: bool = False
+    """Whether it judges each path by itself too, by what it `reads`. It then finds the paths that
+    are new to it in `lumi_inside.image.due`."""
 
 
 CHECK = fields_of("a check", Check)

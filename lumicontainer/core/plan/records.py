@@ -48,7 +48,8 @@ def _installed(owner: str, file: LayerFile) -> str:
 
 def _check_row(owner: str, check: Check) -> dict[str, Any]:
     """Return the keys of a check that are set, as plain data."""
-    row = {**check._asdict(), "file": _installed(owner, check.file)}
+    row = {name: value for name, value in check._asdict().items() if value is not False}
+    row["file"] = _installed(owner, check.file)
     needs, without = check.needs._asdict(), CheckNeeds()._asdict()
     row["needs"] = {name: value for name, value in needs.items() if value != without[name]}
     row["thresholds"] = {

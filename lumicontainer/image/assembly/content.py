@@ -60,17 +60,43 @@ class Files(NamedTuple):
 
 def hash_files(layer: Squashfs, files: Iterable[Node]) -> Mapping[int, str]:
     """Return the sha256 of each file's content, by the ``id`` of its node."""
-    groups: defaultdict[int, list[Node]] = defaultdict(list)
-    for node in files:
-        groups[node.fragment].append(node)
-    alone = [[node] for node in groups.pop(NOTHING, [])]
     with (
         layer.path.open("rb", buffering=0) as file,
         ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool,
     ):
-        # The ends of many files are in one fragment, which is decompressed once.
-        hashed = pool.map(partial(_hash, file.fileno(), layer), [*alone, *groups.values()])
+        hashed = pool.map(partial(_hash, file.fileno(), layer), _by_fragment(files))
         return {number: digest for group in hashed for number, digest in group}
+
+
+def find_beginning(layer: Squashfs, files: Iterable[Node], magic: bytes) -> set[int]:
+    """Return the ``id`` of the node of each file that begins with ``magic``, of a few bytes."""
+    with layer.path.open("rb", buffering=0) as file:
+        return {
+            id(node)
+            for group in _by_fragment(node for node in files if node.size >= len(magic))
+            for node, content in _beginnings(file.fileno(), layer, group)
+            if content.startswith(magic)
+        }
+
+
+def _by_fragment(files: Iterable[Node]) -> list[list[Node]]:
+    """Return groups of files whose ends are in one fragment, which is decompressed once."""
+    groups: defaultdict[int, list[Node]] = defaultdict(list)
+    for node in files:
+        groups[node.fragment].append(node)
+    return [*([node] for node in groups.pop(NOTHING, [])), *groups.values()]
+
+
+def _beginnings(file: int, layer: Squashfs, files: Sequence[Node]) -> Iterator[tuple[Node, bytes]]:
+    """Yield the first block of files whose ends are in one fragment; empty for a hole."""
+    fragment = b""
+    for node in files:
+        if node.blocks:
+            stored = node.blocks[0]
+            yield node, read_block(file, layer, node.start, stored) if stored else b""
+        else:
+            fragment = fragment or read_fragment(layer, node.fragment)
+            yield node, fragment[node.fragment_offset :]
 
 
 def _hash(file: int, layer: Squashfs, files: Sequence[Node]) -> list[tuple[int, str]]:

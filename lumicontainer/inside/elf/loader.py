@@ -57,6 +57,8 @@ class Tree:
         self._readlink = readlink
         self._targets: dict[str, str | None] = {}
         self.first = tuple(first)
+        self.configurations: list[str] = []
+        """The paths and patterns of the files that configure the loader."""
         self.after = (*self._configured(CONFIGURATION), *DEFAULTS, *last)
         self._read: dict[str, Elf | None] = {}
 
@@ -127,8 +129,10 @@ class Tree:
         return self._read[path]
 
     def _configured(self, name: str) -> Iterator[str]:
+        real = self.file(name)
+        self.configurations += [name, real[len(self.root) :]]
         try:
-            with open(self.file(name), encoding="utf-8", errors="replace") as file:
+            with open(real, encoding="utf-8", errors="replace") as file:
                 lines = file.read().splitlines()
         except OSError:
             return
@@ -136,8 +140,9 @@ class Tree:
             words = line.partition("#")[0].split()
             if words[:1] == ["include"]:
                 for pattern in words[1:]:
-                    paths = glob.escape(self.root) + os.path.join(os.path.dirname(name), pattern)
-                    for path in sorted(glob.glob(paths)):
+                    paths = os.path.join(os.path.dirname(name), pattern)
+                    self.configurations.append(paths)
+                    for path in sorted(glob.glob(glob.escape(self.root) + paths)):
                         yield from self._configured(path[len(self.root) :])
             elif words and words[0].startswith("/"):
                 yield words[0]

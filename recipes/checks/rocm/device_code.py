@@ -1,6 +1,7 @@
 # /// check
 # summary: every library that the image needs on its GPUs has code for gfx90a
 # timeout_seconds: 300
+# reads: [/*.co, /*.hsaco, /*.dat, /*.kdb, /*.model]
 # hint: build the layer again that installs it, with gfx90a among its targets (PYTORCH_ROCM_ARCH,
 #   GPU_TARGETS, GPU_ARCHS)
 # ///
@@ -10,7 +11,7 @@ import re
 import sys
 from fnmatch import fnmatch
 
-from lumi_inside.checking import failed, note
+from lumi_inside.checking import failed, note, note_undeclared
 from lumi_inside.elf.fatbin import codes
 from lumi_inside.elf.reader import UnreadableError
 from lumi_inside.image.walk import may_be_loaded, walk
@@ -98,6 +99,7 @@ for folder, targets in kernels.items():
         judge(folder, sorted(targets), "has kernels")
 note("carried", carried)
 note("excused", excused)
+note_undeclared([])
 if problems:
     failed(*problems)
 several = sorted({code for each in carried.values() for code in each})

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from ..conftest import digest
-from .chain import LAYERS, Place
+from .chain import LAYERS, Build, Place
 
 ODD = "date +%s%N | tee /opt/four/odd >/opt/four/strange\n"
 WHOLE = (
@@ -48,6 +48,26 @@ def test_the_checks_of_the_whole_image_are_made_again_where_a_layer_changed(plac
     refused = place.build(code=1)
     assert "no layer is bad" in refused.stderr
     assert digest(place.image) == good
+
+
+def test_a_check_is_made_again_where_a_layer_changed_what_it_reads(place: Place) -> None:
+    (place.recipes / "checks").mkdir()
+    reads = "# reads: [/opt/four/b*]\n# ///"
+    (place.recipes / "checks/good.sh").write_text(WHOLE.replace("# ///\ntest", f"{reads}\ntest"))
+    assert made(place.build())
+    append(place, "touch /opt/four/odd\n")
+    assert not made(place.build())
+    good = digest(place.image)
+    append(place, "touch /opt/four/bad\n")
+    assert "no layer is bad" in place.build(code=1).stderr
+    assert digest(place.image) == good
+    append(place, "rm /opt/four/bad; ln -s data /opt/four/link\n")
+    assert made(place.build())
+
+
+def made(build: Build) -> bool:
+    """Return whether a build ran the check of the whole image."""
+    return any("passed   image/good" in each["text"] for each in build.events("line"))
 
 
 def test_the_checks_of_a_layer_are_made_again_where_its_variables_changed(place: Place) -> None:

@@ -22,6 +22,8 @@ SPEED = """\
 #   busbw: {unit: GB/s, minimum: 80.75, reference: 85, architecture: gfx90a,
 #           source: somebody measured it}
 # start_modes: [run, cleanenv]
+# reads: [/opt/net/*]
+# each_path: true
 # hint: look at the network
 # ///
 true
@@ -69,12 +71,14 @@ def test_all_that_the_comment_says_is_there() -> None:
         "source": "somebody measured it",
     }
     assert check.start_modes == ("run", "cleanenv")
+    assert (check.reads, check.each_path) == (("/opt/net/*",), True)
 
 
 def test_what_is_not_said_is_the_least() -> None:
     check = only(PLAIN)
     assert (check.level, check.runs, check.timeout_seconds) == ("quick", "once", 60)
     assert (check.needs.gpus, check.needs.nodes, check.needs.tasks) == (0, 1, 1)
+    assert (check.reads, check.each_path) == ((), False)
 
 
 def test_a_file_that_checks_share_is_taken_and_is_no_check() -> None:
