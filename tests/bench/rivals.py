@@ -134,16 +134,20 @@ def engine_environment(folder: Path) -> dict[str, str]:
     return clean_environment() | dict.fromkeys(names, str(folder))
 
 
+def start_engine() -> dict[str, str]:
+    """Start the Docker engine of the tests, and return the variables by which docker finds it."""
+    started = subprocess.check_output([START_DOCKER], text=True)
+    return dict(re.findall(r"(?m)^export (\w+)=(.+)$", started))
+
+
 class Docker:
     """Build a recipe with its own Docker engine, and turn the result into an image file."""
 
     def __init__(self, rendered: Rendered, folder: Path, log: Path) -> None:
         self.rendered, self.folder, self.log = rendered, folder, log
         log.unlink(missing_ok=True)
-        started = subprocess.check_output([START_DOCKER], text=True)
-        exported = dict(re.findall(r"(?m)^export (\w+)=(.+)$", started))
         # Debian's engine comes without buildx, which later clients want for BuildKit.
-        self.environment = {**engine_environment(folder), **exported, "DOCKER_BUILDKIT": "0"}
+        self.environment = {**engine_environment(folder), **start_engine(), "DOCKER_BUILDKIT": "0"}
         info = ["docker", "info", "--format", "{{.Driver}}"]
         self.driver = subprocess.check_output(info, env=self.environment, text=True).strip()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import shutil
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from rivals import start_engine
 from table import LUMICONTAINER, row, seconds, taken
 
 from lumicontainer.image import digests, sif
@@ -70,6 +72,8 @@ def sharing(image: Path, folder: Path) -> None:
     with serving(folder / "registry") as registry:
         ours, theirs = f"oci://{registry.host}/ours", f"oras://{registry.host}/theirs:1"
         _first(changed[1], folder, ours, theirs)
+        _copied_by_skopeo(registry.host, folder)
+        _carried_by_docker(registry.host, changed[1])
         most = LAYER * FILES + image.stat().st_size // 100 + (2 << 20)
         _again(registry, changed[2], f"{ours}:2", "a changed last layer", most)
         _again(registry, other, f"{ours}:3", f"a recipe that replaces {REPLACED} files", most)
@@ -94,6 +98,25 @@ def _first(image: Path, folder: Path, ours: str, theirs: str) -> None:
         [*LUMICONTAINER, "pull", f"{ours}:1", "-o", folder / "pulled.sif", "-q"],
         [ENGINE, "-s", *words],
     )
+
+
+def _copied_by_skopeo(host: str, folder: Path) -> None:
+    """Fetch the pushed image and send it again, as ``skopeo copy`` does."""
+    copy, plain = ["skopeo", "copy", "-q"], "--{}-tls-verify=false"
+    fetched = f"dir:{folder / 'skopeo'}"
+    pull = seconds([*copy, plain.format("src"), f"docker://{host}/ours:1", fetched])
+    push = seconds([*copy, plain.format("dest"), fetched, f"docker://{host}/skopeo:1"])
+    row("  skopeo copy of the same blobs", f"push {push:.1f} s, pull {pull:.1f} s")
+    shutil.rmtree(folder / "skopeo")
+
+
+def _carried_by_docker(host: str, image: Path) -> None:
+    """Send the image as an ordinary OCI image, and let a Docker engine pull it."""
+    push = seconds([*LUMICONTAINER, "push", "--format", "oci", image, f"oci://{host}/oci:1", "-q"])
+    environment = {**os.environ, **start_engine()}
+    pull = seconds(["docker", "pull", "-q", f"{host}/oci:1"], env=environment)
+    row("  an ordinary OCI image", f"push {push:.1f} s, docker pull {pull:.1f} s")
+    seconds(["docker", "rmi", f"{host}/oci:1"], env=environment)
 
 
 def _beside(verb: str, ours: Sequence[object], theirs: Sequence[object]) -> None:

@@ -38,7 +38,7 @@ def test_an_index_that_cannot_be_reached_is_no_conflict(index: Index) -> None:
     error = conflicts.explain(resolution, question, Refusal(2, text))
     (problem,) = error.problems
     assert (error.code, problem.what) == (6, "cannot reach an index of packages")
-    assert problem.hint.endswith("(pip config list) and of files of requirements")
+    assert problem.hint.endswith("(pip config list) and in files of requirements")
 
 
 @pytest.mark.parametrize(
