@@ -24,7 +24,7 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -226,11 +226,18 @@ class Cache:
         return made >= moment and seconds_since(made) < math.inf
 
     def prune(
-        self, limit: int, keep: Collection[str] = (), *, before: float = 0, dry: bool = False
+        self,
+        limit: int,
+        keep: Collection[str] = (),
+        *,
+        before: float = 0,
+        dry: bool = False,
+        entries: Iterable[Entry] | None = None,
     ) -> list[Entry | Download]:
         """Remove objects and downloads as ``pruning.prune`` does; return them.
 
         Keep all if ``dry`` is set. Objects in ``keep`` and objects that a build uses stay.
+        ``entries`` are all objects, if they were read just now.
         """
 
         def remove(each: Entry | Download) -> bool:
@@ -240,7 +247,8 @@ class Cache:
                 each.path.unlink(missing_ok=True)
             return True
 
-        everything: list[Entry | Download] = [*self.entries(), *downloads(self.root)]
+        objects = self.entries() if entries is None else entries
+        everything: list[Entry | Download] = [*objects, *downloads(self.root)]
         return pruning.prune(everything, remove, limit=limit, before=before)
 
     def use_lock(self, name: str) -> Path:

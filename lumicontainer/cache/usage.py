@@ -62,13 +62,22 @@ def settle(
     with _warned(store, "cannot note an image in the cache", say):
         if image:
             note(store, image, stack, entries)
-    prune(store, say, _objects(stack, entries))
+    prune(store, say, _objects(stack, entries), entries)
 
 
-def prune(store: Cache, say: Callable[[str], None], keep: Collection[str] = ()) -> None:
-    """Prune the cache to its limit; an error of the system is only a warning, as in ``settle``."""
+def prune(
+    store: Cache,
+    say: Callable[[str], None],
+    keep: Collection[str] = (),
+    entries: Sequence[Entry] | None = None,
+) -> None:
+    """Prune the cache to its limit; an error of the system is only a warning, as in ``settle``.
+
+    ``keep`` and ``entries`` are those of ``Cache.prune``.
+    """
     with _warned(store, "cannot prune the cache", say):
-        store.prune(size_limit(store, store.entries()), keep=keep)
+        known = list(store.entries()) if entries is None else entries
+        store.prune(size_limit(store, known), keep, entries=known)
 
 
 @contextlib.contextmanager
