@@ -8,7 +8,7 @@ from typing import IO, NamedTuple, cast
 
 from lumicontainer.image import digests
 from lumicontainer.registry.artifacts import CONFIG, write_manifest
-from lumicontainer.registry.cutting import CutImage, Piece, cut_ranges, digest_of_bytes
+from lumicontainer.registry.cutting import CutImage, Piece, Range, cut_ranges, digest_of_bytes
 from lumicontainer.registry.referrers import attach_bill
 from lumicontainer.registry.remote_image import RemoteImage, Upload, content_of
 from lumicontainer.registry.transfers import Transfers
@@ -47,9 +47,15 @@ def push_image(
         size = os.fstat(file).st_size
         with Transfers(size, task.reached) as transfers:
             sha256 = transfers.start(_hash_whole, file, size, transfers)
-            ranges = [(0, size)] if whole else cut_ranges(file)
-            started = [transfers.start(_send, file, each, repository, transfers) for each in ranges]
-            sent = [each.result() for each in started]
+            # A push that was broken off has sent the first blob before all others.
+            first, *others = [(0, size)] if whole else cut_ranges(file)
+            sent = [_send(file, first, repository, transfers, is_new=False)]
+            is_new = sent[0].moved and not repository.has_tags()
+            started = [
+                transfers.start(_send, file, each, repository, transfers, is_new=is_new)
+                for each in others
+            ]
+            sent += [each.result() for each in started]
             cut = CutImage(tuple(each.piece for each in sent), size, sha256.result())
         manifest = write_manifest(cut, image.name, whole=whole, layers=layers)
         repository.send_missing(content_of(CONFIG))
@@ -66,11 +72,11 @@ class _Sent(NamedTuple):
 
 
 def _send(
-    file: int, place: tuple[int, int], repository: RemoteImage, transfers: Transfers
+    file: int, place: Range, repository: RemoteImage, transfers: Transfers, *, is_new: bool
 ) -> _Sent:
-    """Send a range of an image unless the registry has it."""
+    """Send a range of an image, unless the registry has it: one that ``is_new`` has nothing."""
     piece = Piece(*place, digests.of_range(file, *place))
-    if repository.has_blob(piece.digest):
+    if not is_new and repository.has_blob(piece.digest):
         transfers.add(piece.size)
         return _Sent(piece, moved=False)
     repository.send_blob(range_of(file, piece, transfers.add))

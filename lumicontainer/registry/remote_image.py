@@ -12,7 +12,14 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urljoin, urlsplit
 
 from lumicontainer.errors import DownloadError, Problem
-from lumicontainer.host.transfers import Answer, Client, HttpRequest, copy_body, repeat
+from lumicontainer.host.transfers import (
+    Answer,
+    Client,
+    HttpRequest,
+    copy_body,
+    json_object,
+    repeat,
+)
 from lumicontainer.registry import artifacts
 from lumicontainer.registry.cutting import digest_of_bytes
 from lumicontainer.registry.image_name import ImageName
@@ -22,6 +29,10 @@ from lumicontainer.system.budget import Total, Transfer
 _CHUNK = 32 << 20
 """The bytes that are sent at once where a registry refuses larger bodies."""
 _TOO_LARGE = 413
+_UNKNOWN = b'"NAME_UNKNOWN"'
+"""The code of an error about a name that a registry does not have."""
+_REASON = 64 << 10
+"""The most bytes of an error that are read."""
 _ACCEPTABLE = re.compile(r"[0-9]{1,12}")
 
 
@@ -91,6 +102,15 @@ class RemoteImage:
                 return False
             raise
         return True
+
+    def has_tags(self) -> bool:
+        """Return whether the name has a tag; True also if the registry does not say that."""
+        try:
+            answer = self._client.read(f"{self._base}/tags/list?n=1", budget.BLOB_STATE, {})
+        except HTTPError as error:
+            with error:
+                return not (error.code == 404 and _UNKNOWN in error.read(_REASON))
+        return bool(json_object(answer.body).get("tags", True))
 
     def fetch_blob(self, digest: str, size: int, sink: Sink) -> None:
         """Write a blob to a sink; each attempt goes on where the last one ended."""

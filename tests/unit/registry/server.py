@@ -1,6 +1,7 @@
 """A registry in this process, with the faults that a test gives it."""
 
 import base64
+import json
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -134,6 +135,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _get(self, url: Any, _: bytes) -> Reply:
         *_, kind, name = url.path.split("/")
+        if kind == "tags":
+            return self._tags()
         content = (self.registry.blobs if kind == "blobs" else self.registry.manifests).get(name)
         if content is None:
             return Reply(404, b'{"errors": [{"code": "X_UNKNOWN", "message": "unknown to it"}]}')
@@ -144,6 +147,12 @@ class _Handler(BaseHTTPRequestHandler):
         return Reply(200, content, {"ETag": _etag(content)} if self.registry.knows_etags else {})
 
     _head = _get
+
+    def _tags(self) -> Reply:
+        tags = [each for each in self.registry.manifests if not each.startswith("sha256:")]
+        if not tags:
+            return Reply(404, b'{"errors": [{"code": "NAME_UNKNOWN", "message": "no such name"}]}')
+        return Reply(200, json.dumps({"name": "team/image", "tags": tags}).encode())
 
     def _post(self, url: Any, _: bytes) -> Reply:
         number = str(len(self.registry.sessions))

@@ -28,6 +28,31 @@ def test_a_second_push_sends_the_manifest_alone(registry: Registry, image: Path)
     assert registry.received == len(registry.manifests["2"])
 
 
+def test_a_first_push_does_not_ask_for_each_blob(registry: Registry, image: Path) -> None:
+    assert push(image, registry).sent_blobs > 5
+    assert registry.count("HEAD", "/blobs/") == 2, "the first one and the config"
+
+
+def test_a_push_asks_for_each_blob_if_only_the_first_one_is_new(
+    registry: Registry, image: Path
+) -> None:
+    push(image, registry)
+    content = image.read_bytes()
+    image.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+    assert push(image, registry, "2").sent_blobs == 1
+
+
+@pytest.mark.parametrize("reply", [Reply(403), Reply(404), Reply(200, b"{}")])
+def test_a_registry_that_lists_no_tags_gets_no_blob_twice(
+    registry: Registry, image: Path, reply: Reply
+) -> None:
+    push(image, registry)
+    content = image.read_bytes()
+    image.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+    registry.fault = Times(1, "GET .*/tags/list", reply)
+    assert push(image, registry, "2").sent_blobs == 1
+
+
 def test_two_pushes_at_once_both_succeed(registry: Registry, image: Path) -> None:
     done = []
     threads = [
