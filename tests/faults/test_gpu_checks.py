@@ -356,7 +356,7 @@ FAULTS = [
 ]  # fmt: skip
 NOT_KNOWN = [
     ("the driver of ROCm 6.0, whose number looks like 6.3", Node(module="6.3.6"),
-     "rocm/driver", ["nothing is known", "amdgpu 6.3.6, of ROCm 6.0"]),
+     "rocm/driver", ["known for driver 6.3 only", "amdgpu 6.3.6, of ROCm 6.0"]),
     ("a driver that nobody knows", Node(module="9.9.9"),
      "rocm/driver", ["not known which ROCm amdgpu 9.9.9 came with"]),
     ("half a node", Node(SLOW_LINKS, known=4),

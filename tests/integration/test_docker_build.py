@@ -351,4 +351,4 @@ def test_a_daemon_without_the_files_of_this_host_is_refused(folder: Path, tmp_pa
     done = run([*start, tmp_path, *PROGRAM, *BUILD, "--runtime", "docker"])
     assert done.returncode == 3
     assert "error: the Docker daemon does not have the files of this host\n" in done.stderr
-    assert "hint: name a daemon of this host by DOCKER_HOST" in done.stderr
+    assert "hint: set DOCKER_HOST to a daemon of this host" in done.stderr
