@@ -66,6 +66,12 @@ class Nodes:
         """Start the daemon of a node that has none."""
         self._start(name, "slurmd", "-N", name)
 
+    def start_missing(self) -> None:
+        """Start the daemon of each node that a test which failed has left without one."""
+        for file in self.state.glob("nid*.pid"):
+            if not Path(f"/proc/{self.daemon(file.stem)}").exists():
+                self.start(file.stem)
+
     def lose_controller(self) -> None:
         """End the controller, which the commands of Slurm ask."""
         run([*as_root(), "kill", "-KILL", self.daemon("slurmctld")])

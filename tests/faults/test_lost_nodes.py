@@ -46,8 +46,10 @@ def cluster(own_cluster: Env) -> Env:
 
 
 @pytest.fixture
-def nodes(own_cluster: Env) -> Nodes:
-    return Nodes(Path(own_cluster["SLURM_CONF"]).parent)
+def nodes(own_cluster: Env) -> Iterator[Nodes]:
+    nodes = Nodes(Path(own_cluster["SLURM_CONF"]).parent)
+    yield nodes
+    nodes.start_missing()
 
 
 def node_of(login: Login, number: str) -> str:
@@ -75,7 +77,7 @@ def test_a_build_on_a_node_that_slurm_has_lost_writes_no_image(
         node = node_of(login, number)
         nodes.lose(node)
         ended(process, 7, rf"error: job {number} failed\n", "why: NODE_FAIL")
-    gate.server.close()
+    gate.close()
     wait_for(lambda: processes_of(login.folder) == [])
     nodes.start(node)
     assert [path for form in NOT_LEFT for path in login.folder.rglob(form)] == []
@@ -109,7 +111,7 @@ def test_a_compile_job_whose_node_dies_is_sent_again(
         nodes.crash(node)
         wait_for(lambda: int(number) < max(map(int, login.jobs())))
         nodes.start(node)
-        gate.server.close()
+        gate.close()
         ended(process, 0)
     assert login.left() == {login.image.name}
 
@@ -124,7 +126,7 @@ def test_a_daemon_that_dies_and_returns_costs_no_job(
         daemon = nodes.daemon(node)
         run([*as_root(), "kill", "-KILL", daemon])
         nodes.start(node)
-        gate.server.close()
+        gate.close()
         ended(process, 0)
     assert login.left() == {login.image.name}
 
@@ -137,7 +139,7 @@ def test_a_controller_that_dies_and_returns_costs_no_job(
         login.running(1)
         nodes.lose_controller()
         # The build goes on, and ends, while nobody answers.
-        gate.server.close()
+        gate.close()
         wait_for(login.image.exists)
         nodes.start_controller()
         ended(process, 0)

@@ -24,7 +24,7 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ALONE = r"""
 work=$1 && shift
 cut --delimiter=' ' --fields=2 /proc/self/mounts | grep -E '^/(etc|usr|var)/' | sort --reverse |
-    xargs --no-run-if-empty umount --lazy
+    while read -r mounted; do umount --lazy "$(printf %b "$mounted")"; done
 status=0
 "$@" || status=$?
 [ -z "${SUDO_UID:-}" ] || chown -R --no-dereference "$SUDO_UID:$SUDO_GID" "$work"
