@@ -94,7 +94,8 @@ def test_only_the_paths_that_are_due_are_judged(image: Path, broken: Broken) -> 
     row = due.verify(image, "image/files")
     holds(row)
     assert "2 new paths are clean" in row["output"]
-    caught(broken.env(DUE_PATHS, "/opt/own/old.pem").verify(image, "image/files"), "a private key")
+    for named in ("/opt/own/old.pem", ""):
+        caught(broken.env(DUE_PATHS, named).verify(image, "image/files"), "a private key")
 
 
 def test_files_that_only_look_dangerous_are_let_be(image: Path, broken: Broken) -> None:

@@ -10,11 +10,14 @@ from ..checking import DUE_PATHS, EVERY_PATH
 from .installed import MOUNTED
 from .walk import Walked
 
-_NAMED = os.environ.get(DUE_PATHS, EVERY_PATH)
+_NAMED = os.environ.get(DUE_PATHS) or EVERY_PATH
 
 
-def _look(paths: Sequence[str]) -> Iterator[Walked]:
-    """Yield the paths as a walk of the image does."""
+def _find(paths: Sequence[str]) -> Iterator[Walked]:
+    """Yield those of absolute ``paths`` that a walk of the image yields.
+
+    These are not ``/``, and nothing over which something is mounted.
+    """
     mounted = tuple(f"{each}/" for each in MOUNTED)
     folders: dict[str, set[str]] = {}
     for path in paths:
@@ -30,8 +33,9 @@ def _look(paths: Sequence[str]) -> Iterator[Walked]:
 
 
 ALL = _NAMED == EVERY_PATH
+"""Whether every path is due, as without a build that names some."""
 DUE: Sequence[Walked]
 if ALL:
     from .paths import PATHS as DUE
 else:
-    DUE = tuple(_look(_NAMED.split(":")))
+    DUE = tuple(_find(_NAMED.split(":")))
