@@ -1,4 +1,4 @@
-"""Tell what checks read of an image from its tree, so that one that passed is not run in vain.
+"""Digest what checks read of an image, so that a build need not repeat those that passed.
 
 Nothing is unpacked. The content of a file is known by its layer and its place in it.
 """

@@ -1,4 +1,4 @@
-"""What a check reads of an image is the same until a layer changes just that."""
+"""The digest of the paths that a check reads changes exactly if a layer changes one of them."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
